@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 from model.message import Message
-from model.runtime import superseded
+from model.runtime import cancellation
 from model.runtime.errors import describe
 from model.runtime.ledger import Reservation
 from model.runtime.locks import condition
@@ -198,10 +198,10 @@ class Job(Generic[Result]):
         status: Status = "failed"
         self.status = "running"
         try:
-            with superseded.watch(self.cancellation):
+            with cancellation.watch(self.cancellation):
                 self.result = self.compute()
             status = "finished"
-        except superseded.SupersededError:
+        except cancellation.SupersededError:
             status = "cancelled"
         except BaseException as error:  # noqa: BLE001 - else whoever waits would wait for ever
             self._error = self.explain(error) if isinstance(error, Exception) else type(error).__name__
@@ -266,13 +266,13 @@ class TableJob(Job[None]):
 
     def compute(self) -> None:
         for key, size, compute in self.tasks:
-            superseded.check()
+            cancellation.check()
             if key in self.values or key in self.errors:
                 continue
             before = self.done
             try:
                 self.values[key] = compute()
-            except superseded.SupersededError:
+            except cancellation.SupersededError:
                 self.done = before
                 raise
             except Exception as error:  # noqa: BLE001 - else what is there would look like all of it
@@ -317,7 +317,7 @@ class Turns:
             with self._changed:
                 while self._queue[0] is not ticket:
                     job.notify(self._wake)
-                    superseded.check()
+                    cancellation.check()
                     self._changed.wait(job.cancellation.due)
             yield
         finally:

@@ -15,7 +15,7 @@ from model.capture.hooks import changed, no_recording
 from model.capture.trace import KEPT_MAP, AttentionKind, Trace
 from model.network.attention import for_each_head
 from model.network.positions import PositionBias
-from model.runtime import superseded
+from model.runtime import cancellation
 from model.runtime.memory import require_room_for_map
 
 AT_ONCE = 1 << 20  # cells of a layer's maps computed together; one head's are, however many
@@ -60,7 +60,7 @@ class Maps:
         size = max(1, AT_ONCE // max(1, self.queries * self.keys))
         for layer in range(self.layers):
             for first in range(0, self.heads, size):
-                superseded.check()
+                cancellation.check()
                 yield layer, slice(first, min(first + size, self.heads))
 
     def weights(self, layer: int, heads: slice) -> Float[Tensor, "head query key"]:
@@ -72,7 +72,7 @@ class Maps:
         path = self.paths[layer]
         if self.small:
             return self.trace[f"{path}.weights"][heads]
-        superseded.check()
+        cancellation.check()
         _name, weights = deque(steps(self.trace, path, heads, slice(None)), maxlen=1).pop()
         return weights
 

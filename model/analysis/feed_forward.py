@@ -199,7 +199,7 @@ def reaches_output(config: TransformerConfig, stack: str) -> bool:
 
 
 @dataclass(frozen=True)
-class Apart:
+class IsolatedPositions:
     """Largest absolute differences of a feed-forward network's outputs.
 
     permuted: of the permuted input from the permuted output. alone: of each position computed alone from the whole
@@ -214,7 +214,7 @@ class Apart:
 
 
 @torch.inference_mode()
-def positions_apart(trace: Trace, path: str, order: Sequence[int]) -> Apart:
+def positions_apart(trace: Trace, path: str, order: Sequence[int]) -> IsolatedPositions:
     """Differences of the feed-forward network at `path` on its recorded input in another order, and position by
     position (section 3.3: "applied to each position separately and identically"); an expert takes all positions here.
 
@@ -236,7 +236,7 @@ def positions_apart(trace: Trace, path: str, order: Sequence[int]) -> Apart:
             single = torch.cat([attention(token, token, Mask())[0] for token in x[:, None, None]])
             attention_alone = _largest(single - together)
     off_record = _largest(y - trace[recorded]) if recorded in trace else None
-    return Apart(_largest(permuted - y[places]), _largest(alone - y), attention_alone, off_record)
+    return IsolatedPositions(_largest(permuted - y[places]), _largest(alone - y), attention_alone, off_record)
 
 
 def input_of(trace: Trace, stack: str, layer: int) -> Float[Tensor, "position d_model"]:

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from model.runtime import superseded
+from model.runtime import cancellation
 
 # Function of the recorder, the path of the module, the name of the quantity, the inputs and the output.
 Keep = Callable[[Any, str, str, tuple[Any, ...], Tensor], None]
@@ -95,7 +95,7 @@ def _observing(kind: type[nn.Module]) -> type[nn.Module]:
         changed, recorders = changing.get(), recording.get()
         if not changed and not recorders:
             return compute(self, *inputs)
-        superseded.check()
+        cancellation.check()
         reference, path, name, keep = self.__dict__["_observed"]
         network = reference()
         changes = changes_to(network) if changed else ()

@@ -123,11 +123,11 @@ def read_adapter(folder: Path) -> Adapter:
         raise CheckpointError("adapter_config.json must hold a JSON object, not {kind}", kind=type(content).__name__)
     kind = str(content.get("peft_type", ""))[:40].upper()
     adapter = Adapter(folder, kind, content, {info.name: info for info in tensor_table(folder)})
-    _require_merged(adapter)
+    _refuse_unmergeable(adapter)
     return adapter
 
 
-def _require_merged(adapter: Adapter) -> None:
+def _refuse_unmergeable(adapter: Adapter) -> None:
     name = adapter.folder.name
     if adapter.kind in BESIDE_THE_TEXT:
         raise CheckpointError(

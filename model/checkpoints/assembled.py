@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from model.message import Message
 from model.network.config import TransformerConfig
 from model.network.transformer import Network, skeleton
-from model.runtime import superseded
+from model.runtime import cancellation
 from model.runtime.errors import CheckpointError, OtherWeightsError
 from model.runtime.file_pages import FilePages
 from model.runtime.memory import require_room
@@ -47,7 +47,7 @@ def assembled(
     copies: dict[int, nn.Parameter] = {}
     pages = FilePages()
     for name, tensor in weights.items():
-        superseded.check()
+        cancellation.check()
         if tensor.shape != names[name].shape:
             shapes = tuple(tensor.shape), tuple(names[name].shape)
             raise OtherWeightsError(

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from model.checkpoints.adapters import MERGED, is_adapter, read_adapter
-from model.checkpoints.adapters_and_shards import require_whole
 from model.checkpoints.convert.from_gguf import GgufModel, gguf_in
 from model.checkpoints.convert.layouts import is_known
 from model.checkpoints.formats.weight_files import PICKLED, weights_of
+from model.checkpoints.incomplete_weights import refuse_incomplete
 from model.checkpoints.native import CONFIG, is_hugging_face, is_ours, whole_of
 from model.checkpoints.tensors import TensorInfo, size, tensor_table
 from model.message import Message
@@ -121,7 +121,7 @@ def _recognised(path: Path, table: list[TensorInfo]) -> CatalogEntry:
         return CatalogEntry("Vitrine", kind=TransformerConfig.from_dict(options).kind)
     file = weights_of(path).files[0]
     try:
-        require_whole(file, {info.name: info.shape for info in table})
+        refuse_incomplete(file, {info.name: info.shape for info in table})
     except CheckpointError as error:
         return CatalogEntry(_format_of(file), computes=False, part=str(error))
     return CatalogEntry(_format_of(file), computes=is_known(info.name for info in table))

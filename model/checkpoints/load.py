@@ -14,7 +14,6 @@ from torch import Tensor
 
 from model.checkpoints.adapter_base import base_name, find_base, read_base
 from model.checkpoints.adapters import MERGED, Adapter, Merged, is_adapter, merge, read_adapter
-from model.checkpoints.adapters_and_shards import require_whole
 from model.checkpoints.assembled import CPU, assembled
 from model.checkpoints.convert.from_gguf import GgufModel, gguf_in
 from model.checkpoints.convert.from_huggingface import (
@@ -40,6 +39,7 @@ from model.checkpoints.formats.weight_files import (
     require_weights_themselves,
     weights_of,
 )
+from model.checkpoints.incomplete_weights import refuse_incomplete
 from model.checkpoints.leftover import WORD_HEADS, is_harmless
 from model.checkpoints.load_hints import Causal, Function, LoadHints, NormOrder, Positions
 from model.checkpoints.native import CONFIG, WEIGHTS, is_hugging_face, is_ours, open_ours, require_weights, whole_of
@@ -175,7 +175,7 @@ def _file_of(path: Path) -> Path:
         )
     (file,) = weights_of(file).files  # refuses pipes, which never end
     require_weights_themselves(file, file.stat().st_size)
-    require_whole(file, {})
+    refuse_incomplete(file, {})
     return file
 
 

@@ -16,7 +16,7 @@ from model.checkpoints.formats.gguf import GgufFile, loaded_dtype
 from model.checkpoints.formats.pickle import materialize, read_pickled, storage_place
 from model.checkpoints.formats.safetensors import DTYPES, SafeValues, read_header
 from model.checkpoints.formats.weight_files import require_indexed, require_weights_themselves, weights_of
-from model.runtime import superseded
+from model.runtime import cancellation
 from model.runtime.errors import CheckpointError, UnmeasuredError, first_line
 from model.runtime.file_pages import in_turn
 
@@ -182,7 +182,7 @@ def load_unchanged(file: Path, stamp: tuple[int, int, int], load: Callable[[], T
         CheckpointError: the file has changed.
         SupersededError: nobody waits for it any more.
     """
-    superseded.check()
+    cancellation.check()
     try:
         same = stamp_of(file) == stamp
     except OSError as error:

@@ -278,9 +278,9 @@ def _ordered(a: Quantity, b: Quantity, margin: Margin, text: Message, met: Order
 class Rule:
     """Rule of a verdict, with the numbers that it was made of.
 
-    given: conditions without which the numbers say nothing: open. needs: without one of them the statement is wrong.
-    wants: without one of them it holds only under conditions. What is not decided is open. halves: rules of the halves
-    of a sentence, each judged by itself, in place of these.
+    given: if one is not met, or undecided, the verdict is open. needs: if one is not met, the statement is wrong.
+    wants: if one is not met, it holds only under conditions; if any of both is undecided, it is open. All met: it
+    holds. halves: rules of the halves of a sentence, each judged by itself, in place of these.
     """
 
     needs: Sequence[Condition] = ()

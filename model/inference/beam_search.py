@@ -14,7 +14,7 @@ from model.message import InputError, Message
 from model.network.config import TransformerConfig
 from model.network.costs import FLOAT, costs
 from model.network.decoding_state import DecodingState
-from model.runtime import superseded
+from model.runtime import cancellation
 from model.runtime.ledger import NoRoomError
 from model.runtime.memory import available
 from model.text.generation_rules import NO_RULES, GenerationRules
@@ -190,7 +190,7 @@ def beam_search(
     totals = torch.full((len(searches), beam), -math.inf, device=newest.device)
     totals[:, 0] = 0
     for step in count():
-        superseded.check()
+        cancellation.check()
         before = [search.so_far(tip) for search in active for tip in search.tips] if rules.runs else []
         most = [search.limit for search in active for _ in search.tips]
         allowed = rules.allowed(context.log_probabilities(newest), most, step, before)

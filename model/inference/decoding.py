@@ -13,7 +13,7 @@ from torch import Tensor
 from model.inference.beam_search import SearchTree
 from model.message import InputError
 from model.network.decoding_state import DecodingState
-from model.runtime import superseded
+from model.runtime import cancellation
 from model.text.generation_rules import NO_RULES, GenerationRules
 
 GUESSED = 5  # most tokens of a guess: more cost more than they save
@@ -93,7 +93,7 @@ def greedy(
     done = [limit < 1 for limit in limits]
     best: list[tuple[Tensor, Tensor]] = []
     while len(best) < longest and not all(done):
-        superseded.check()
+        cancellation.check()
         fed = torch.cat([newest, torch.tensor([guess], device=newest.device)], dim=1) if guess else newest
         log_probabilities = context.log_probabilities(fed, wanted=1 + len(guess))
         before = _so_far(context.first, best) if rules.runs else []
@@ -221,7 +221,7 @@ def sample(
     newest = context.first
     begun, written = newest.tolist(), list[list[Step]]([] for _ in limits)
     for step in range(max(limits)):
-        superseded.check()
+        cancellation.check()
         texts = zip(begun, written, strict=True) if rules.runs else ()
         before = [[*first, *(token for token, _, _ in row)] for first, row in texts]
         log_probabilities = rules.allowed(context.log_probabilities(newest), limits, step, before)[:, 0]

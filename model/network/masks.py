@@ -54,6 +54,7 @@ class Mask:
         return self.keys is None and self.pattern is None and near and aligned
 
     def _make(self, queries: int, keys: int, device: torch.device) -> Tensor:
+        """Visible cells (query, key): for a causal mask the triangle key ≤ query, without padding."""
         query, key = positions(queries, keys, device)
         visible = torch.ones(queries, keys, dtype=torch.bool, device=device)
         if self.causal:

@@ -80,7 +80,8 @@ class Ledger:
     def left(self, without: Reservation | None = None) -> int:
         """Bytes that can be promised. without: a promise that would be taken back first.
 
-        The larger of two counts: what the process has and is still to take, and what it had at first and has promised.
+        The limit minus the larger of two sums: resident memory and what is promised but not yet used; memory at the
+        start and all that is promised. No more than the machine has free.
         """
         kept = [each for each in self.promises if each is not without]
         back = 0 if without is None else without.realised()

@@ -156,7 +156,7 @@ def require_room(parameters: int, dtype: torch.dtype, device: torch.device | Non
     """
     room = available(device)
     size = needed(parameters, dtype)
-    if SPARE * size <= room and _promised(int(SPARE * size), device):
+    if SPARE * size <= room and _try_reserve(int(SPARE * size), device):
         return
     name = next(key for key, value in DTYPES.items() if value == dtype)
     fits = [key for key, value in DTYPES.items() if SPARE * needed(parameters, value) <= room]
@@ -199,8 +199,11 @@ def require_room_for_map(queries: int, keys: int, size: int, device: torch.devic
         )
 
 
-def _promised(size: int, device: torch.device | None) -> bool:
-    """Whether what is being loaded has its memory promised; always so on other devices and outside `loading`."""
+def _try_reserve(size: int, device: torch.device | None) -> bool:
+    """Reserve main memory for the model that is being loaded, or enlarge what is; False if it does not fit.
+
+    Off the CPU and outside of `loading`: True, and nothing is reserved.
+    """
     made = _loading.get()
     if made is None or (device is not None and device.type != "cpu") or free_memory() is None:
         return True

@@ -22,7 +22,7 @@ from typing import Any, ClassVar, NamedTuple
 import tokenizers
 
 from model.message import InputError
-from model.runtime import superseded
+from model.runtime import cancellation
 from model.runtime.errors import CheckpointError
 from model.runtime.locks import Lock, RLock
 
@@ -182,7 +182,7 @@ class Worker:
             SupersededError: nobody waits for it any more.
         """
         while not self._lock.acquire(timeout=STEP):
-            superseded.check_waiting()
+            cancellation.check_waiting()
         try:
             self._used = time.monotonic()
             line = json.dumps({**wish, "seconds": SECONDS}) + "\n"
@@ -212,7 +212,7 @@ class Worker:
         try:
             thread.join(STEP)
             while thread.is_alive():
-                superseded.check_waiting()
+                cancellation.check_waiting()
                 if time.monotonic() > late:
                     process.kill()
                 thread.join(STEP)
@@ -229,7 +229,7 @@ class Worker:
     def _begin(self) -> None:
         self.stop()
         while not self._has_place():
-            superseded.check_waiting()
+            cancellation.check_waiting()
             time.sleep(STEP)
         command, pipe = [sys.executable, "-I", str(WORKER)], subprocess.PIPE
         self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True)

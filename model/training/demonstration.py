@@ -15,7 +15,7 @@ from model.network.config import TransformerConfig
 from model.network.transformer import build
 from model.runtime.device import choose_device
 from model.runtime.random import seeded
-from model.training.live.camera import Probe, probe_of
+from model.training.live.frame_recorder import Probe, probe_of
 from model.training.settings import TrainingSettings
 
 

@@ -15,7 +15,7 @@ from viz.state.session import Session
 HERE = Path(__file__).parent
 
 if not hasattr(Session, "timed"):
-    look = Session.look
+    look = Session.trace_input
 
     def timed(self: Session, *arguments: object, **named: object) -> object:
         before = self.shown and self.trace
@@ -24,7 +24,7 @@ if not hasattr(Session, "timed"):
             (HERE / "traced").write_text(str(time.time()), encoding="ascii")
         return trace
 
-    Session.look = timed  # type: ignore[method-assign, assignment]
+    Session.trace_input = timed  # type: ignore[method-assign, assignment]
     Session.timed = True  # type: ignore[attr-defined]
 
 if __name__ == "__main__":

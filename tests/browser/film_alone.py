@@ -15,7 +15,7 @@ from tests.browser.server import PATIENCE
 from tests.model.training.live.live_examples import watched
 from viz.components.registry import pack
 from viz.pages.training.film import described, film_words, norm_groups
-from viz.state.film_feed import Sent, film_data
+from viz.state.film_feed import FilmCursor, film_data
 
 KIND = "cross"
 NO_BATCHES = {"sentence": "", "chosen": 0, "sizes": []}
@@ -35,7 +35,7 @@ class ShownFilm:
     """The strip, the film, and a head grid, on one page; `sent` is what the strip has been sent of the film."""
 
     def __init__(self, page: Page, own: Any) -> None:
-        self.page, self.own, self.sent = page, own, Sent()
+        self.page, self.own, self.sent = page, own, FilmCursor()
         self.strip()
         film = own.run.film
         rows, columns = film.shape(KIND)[2:]

@@ -45,7 +45,7 @@ def looking(
     """
     session = Session(Selection(**selection), WhatIf.read(changes))
     if pinned:
-        session.look(*pinned)
+        session.trace_input(*pinned)
         session.keep()
-    session.look(model, source, target)
+    session.trace_input(model, source, target)
     return session

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from model.message import Message
-from model.runtime import superseded
+from model.runtime import cancellation
 from model.runtime.ledger import Ledger, NoRoomError
 from viz.jobs import KNOWN_AFTER, REMEMBERED, Job, TableJob, TableTask, Turns
 
@@ -35,7 +35,7 @@ class Work(Job[str]):
     def compute(self) -> str:
         self.begun.set()
         while not self.go.wait(0.001):
-            superseded.check()
+            cancellation.check()
         if self.fails:
             raise self.fails
         return "made"
@@ -261,7 +261,7 @@ def test_a_table_is_cancelled_between_or_within_two_values_and_goes_on():
         job.advance(200)
         begun.set()
         while len(computed) == 1:
-            superseded.check()
+            cancellation.check()
         return 2
 
     job = table(("a", 100, lambda: 1), ("b", 300, slow))

@@ -16,9 +16,9 @@ from streamlit.delta_generator import DeltaGenerator
 
 from viz.components.registry import component, pack
 from viz.components.view import PackedView, View
-from viz.frame import drawing, input_bar, stopping, token_bar, training_strip
+from viz.frame import drawing, input_bar, shutdown, token_bar, training_strip
 from viz.frame.command_line import ignored_arguments
-from viz.frame.drawing import Stage
+from viz.frame.drawing import PageLayout
 from viz.frame.lead import KEY as LEAD
 from viz.frame.lead import lead
 from viz.i18n import catalogue
@@ -88,7 +88,7 @@ def main() -> None:
     session.begun = False
     session.browser = browsers.browser()
     if not session.runs:
-        stopping.tell(session)
+        shutdown.tell(session)
     with st.sidebar:
         here = checkpoints.all_places(session)
         names = [*([training.ENTRY] if training.training(session) else []), *shown_model.model_names(here)]
@@ -195,7 +195,7 @@ def arrange(session: Session, model: TextModel, page: str, trained: bool) -> Non
     views = no_views
     with controls, telling():
         views = drawn_by.page(model)
-    stage = Stage(model, trained, views, catalogue.language(), page)
+    stage = PageLayout(model, trained, views, catalogue.language(), page)
     from model.runtime.errors import device_trouble
 
     with session.lock:
@@ -222,7 +222,7 @@ def arrange(session: Session, model: TextModel, page: str, trained: bool) -> Non
     session.wake()
 
 
-def draw_views(session: Session, stage: Stage, model: TextModel, bar: DeltaGenerator) -> None:
+def draw_views(session: Session, stage: PageLayout, model: TextModel, bar: DeltaGenerator) -> None:
     """The page's views, the tokens over them, and what only the script can draw.
 
     model: as it is shown, after any step of training.

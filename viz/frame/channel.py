@@ -21,7 +21,7 @@ from weakref import WeakKeyDictionary
 from prometheus_client import Histogram
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from model.runtime import superseded
+from model.runtime import cancellation
 from model.runtime.locks import Lock
 from viz import protocol
 from viz.components.registry import pack
@@ -47,7 +47,7 @@ from viz.state.session import SESSIONS, Session
 from viz.state.texts import accept_edit
 
 if TYPE_CHECKING:
-    from viz.frame.drawing import Stage
+    from viz.frame.drawing import PageLayout
 
 POOL_SIZE = os.cpu_count() or 1
 POOL = ThreadPoolExecutor(POOL_SIZE, thread_name_prefix="channel")  # windows take turns on it, each with one at a time
@@ -282,7 +282,7 @@ class Window:
             return False
         try:
             with serving(session):
-                self._turn_of(session)
+                self._serve_pending(session)
         finally:
             session.lock.release()
         self._turned_at, self._took = time.monotonic(), time.thread_time() - used
@@ -290,11 +290,11 @@ class Window:
         Window.lasts += 0.1 * (self._turned_at - self._begun - Window.lasts)
         return True
 
-    def _turn_of(self, session: Session) -> None:
+    def _serve_pending(self, session: Session) -> None:
         with self._lock:
             pending, self._pending = self._pending, PendingRequests()
             self._stale.clear()
-        stage: Stage = session.stage
+        stage: PageLayout = session.stage
         catalogue.use(stage.language)
         edits = dict(session.texts.edits)  # before the texts are read: they are of these edits, or of later ones
         try:
@@ -304,10 +304,10 @@ class Window:
             never, busy = threading.Event(), bool(Window.queue)
             # Where others wait, nothing is begun in vain; but another process is not waited for in their place.
             waits = never if self._given_up else self._stale
-            with superseded.watch(never if busy else waits, waits):
+            with cancellation.watch(never if busy else waits, waits):
                 self._draw(session, stage, bool(pending), edits)
             self._given_up = False
-        except superseded.SupersededError:
+        except cancellation.SupersededError:
             self._given_up = bool(pending)  # and not only the checks were
             self._wake_soon()  # the newer text is there already
         except Exception as error:  # a text that this model cannot read, or a fault: the script says so
@@ -323,7 +323,7 @@ class Window:
             with suppress(LookupError, TypeError, ValueError, OverflowError):  # it was on another text
                 act(click.value)
 
-    def _draw(self, session: Session, stage: Stage, asked: bool, edits: dict[str, int]) -> None:
+    def _draw(self, session: Session, stage: PageLayout, asked: bool, edits: dict[str, int]) -> None:
         """What was asked for, and what a training has done since; of that, only what can be seen. The checks follow in
         another turn, when it is painted, if nothing is typed until then.
         """
@@ -386,7 +386,8 @@ class Window:
         gone: Iterable[str] | None = (),
         moved: bool = False,
     ) -> None:
-        """What this window does not have already; always: even if that is nothing, for it is waited for.
+        """Send the views that are newer than what this window was sent. always: the header even without any, since the
+        browser waits for an answer.
 
         gone: keys of views that this input does not have; None where the views are not of an input. moved: by a
         training, since the script ran.

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Stage:
+class PageLayout:
     """How a page is drawn, as the script arranged it: with these controls, in this language, of this model.
 
     trained: a training is shown, and `model` is the one that it began with. page: whose first line is drawn; "": none.
@@ -34,7 +34,7 @@ class Stage:
     page: str = ""
 
 
-def trace(session: Session, stage: Stage) -> TextModel:
+def trace(session: Session, stage: PageLayout) -> TextModel:
     """Trace the texts in the fields; gives the model that is shown: one that is trained is another after each step.
 
     Raises:
@@ -43,7 +43,7 @@ def trace(session: Session, stage: Stage) -> TextModel:
     live = training.training(session) if stage.trained else None
     if live:
         return training.shown(session, live)
-    texts.look(session, stage.model)
+    texts.trace_fields(session, stage.model)
     return stage.model
 
 
@@ -53,7 +53,9 @@ def fields(session: Session, model: TextModel) -> list[View]:
     return [*found, text_field.target_field(session, model)] if model.kind in TWO_STACKS else found
 
 
-def views(session: Session, stage: Stage, model: TextModel, mount: Callable[[Sequence[Placed]], None]) -> Rest | None:
+def views(
+    session: Session, stage: PageLayout, model: TextModel, mount: Callable[[Sequence[Placed]], None]
+) -> Rest | None:
     """The page's views, given to `mount` as they are drawn; what only the script can draw is given back.
 
     Raises:
@@ -78,7 +80,7 @@ def asking_of(session: Session) -> AbstractContextManager[None]:
     return asking(session.is_large)
 
 
-def frames(session: Session, stage: Stage) -> Iterator[tuple[list[View], bool]]:
+def frames(session: Session, stage: PageLayout) -> Iterator[tuple[list[View], bool]]:
     """All views of the texts as they are now, for the channel, in groups to be painted at once, each with whether
     another one follows.
 

@@ -9,8 +9,8 @@ from viz.components.registry import component, pack
 from viz.components.view import PackedView, View
 from viz.i18n.catalogue import _
 from viz.i18n.format import no_training
-from viz.state.pieces import merged, run_of
 from viz.state.session import Key, Session, attention_kinds, choice
+from viz.state.token_groups import merged, run_of
 
 if TYPE_CHECKING:
     from model.inference.text_model import TextModel

@@ -23,7 +23,7 @@ from streamlit.runtime import get_instance
 from viz.frame import channel
 from viz.frame.guard import Guard
 from viz.frame.metrics import metrics
-from viz.frame.stopping import save_trainings
+from viz.frame.shutdown import save_trainings
 from viz.state import training
 from viz.state.session import SESSIONS, all_sessions
 from viz.web.modules import ROUTE, base_path, serve_module
@@ -100,7 +100,7 @@ def _tidy() -> None:
     """What killed servers left: uploads, and models half written."""
     from model.checkpoints.uploads import remove_left_uploads
     from model.runtime.files import remove_left
-    from model.training.live.kept import remove_old
+    from model.training.live.saved_training import remove_old
     from viz.state.checkpoints import saved_folder
 
     remove_left_uploads()

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from model.runtime import superseded
+from model.runtime import cancellation
 from viz.components.registry import component, pack
 from viz.components.view import Answer, PackedView, View, live
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
 from viz.i18n.format import attention_name, check_explanation, check_name, in_turn, significant
-from viz.state.pieces import found, merged, run_of, turn
 from viz.state.session import Key, Session, current_session
 from viz.state.texts import model_and_text, write_source
+from viz.state.token_groups import found, merged, run_of, turn
 from viz.state.what_if import elsewhere, note
 from viz.ui import long_text
 
@@ -92,7 +92,7 @@ def badges_of(session: Session) -> list[dict[str, Any]]:
 
     def check() -> tuple[list[Check], NotFinite | None]:
         with asking(session.is_large):
-            return checks(session.trace, lambda _heads: superseded.check()), first_not_finite(session.trace)
+            return checks(session.trace, lambda _heads: cancellation.check()), first_not_finite(session.trace)
 
     try:
         return badges_of_checks(*session.cached("checks", (session.trace,), check))

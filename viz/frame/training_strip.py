@@ -16,9 +16,9 @@ from viz.i18n.format import clock, in_turn, no_training, significant, stopped
 from viz.state import training
 from viz.state.checkpoints import spare_imports
 from viz.state.film_feed import film_data
-from viz.state.pieces import merged_in
 from viz.state.serving import by_channel
 from viz.state.session import Key, Session, current_session
+from viz.state.token_groups import merged_in
 
 if TYPE_CHECKING:
     from model.inference.text_model import TextModel

@@ -27,13 +27,13 @@ def translate_error(error: Exception | str) -> str:
 
     Of a path the last name is told: where a server keeps its files is no visitor's business.
     """
-    return PATH.sub(r"\1", QUOTED_PATH.sub(r"\1\2\1", _translated(str(error))))
+    return PATH.sub(r"\1", QUOTED_PATH.sub(r"\1\2\1", _translate_values(str(error))))
 
 
-def _translated(value: Any) -> Any:
+def _translate_values(value: Any) -> Any:
     """Sentence, or value in one, in the language in use."""
     if isinstance(value, Exception):
-        return _translated(str(value))
+        return _translate_values(str(value))
     if not isinstance(value, str) or not value:
         return value
     sentences = _sentences(language())
@@ -42,7 +42,7 @@ def _translated(value: Any) -> Any:
     if language() == "en":
         return value
     text = sentences.gettext(value.text)
-    return printable(text.format(**{name: _translated(each) for name, each in value.values.items()}))
+    return printable(text.format(**{name: _translate_values(each) for name, each in value.values.items()}))
 
 
 @cache

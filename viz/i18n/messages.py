@@ -18,7 +18,7 @@ def translated(part: Part) -> Part:
     """
     if language() == "en":
         return part
-    return cast(Part, _translated(part))
+    return cast(Part, _translate_part(part))
 
 
 def in_language(text: Part) -> Part:
@@ -44,21 +44,21 @@ def sentences(*parts: str) -> str:
     return first
 
 
-def _translated(part: Any) -> Any:
+def _translate_part(part: Any) -> Any:
     if isinstance(part, Message):
         return filled(part)
     if isinstance(part, str | int | float | None):
         return part
     if isinstance(part, list | tuple):
-        parts = [_translated(each) for each in part]
+        parts = [_translate_part(each) for each in part]
         return part if all(new is old for new, old in zip(parts, part, strict=True)) else type(part)(parts)
     if isinstance(part, Mapping):
-        return {_translated(name): _translated(value) for name, value in part.items()}
+        return {_translate_part(name): _translate_part(value) for name, value in part.items()}
     if is_dataclass(part) and not isinstance(part, type):
         changes = {
             each.name: new
             for each in fields(part)
-            if each.init and (new := _translated(old := getattr(part, each.name))) is not old
+            if each.init and (new := _translate_part(old := getattr(part, each.name))) is not old
         }
         return replace(part, **changes) if changes else part
     return part
@@ -67,5 +67,5 @@ def _translated(part: Any) -> Any:
 def filled(message: Message) -> str:
     """A message in the language in use; the messages among its values, too."""
     text = _(message.text)
-    values = {name: _translated(value) for name, value in message.values.items()}
+    values = {name: _translate_part(value) for name, value in message.values.items()}
     return text.format(**values) if values else text

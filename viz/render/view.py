@@ -13,8 +13,8 @@ from viz.render.grouping import first_of
 from viz.render.reader import Reader
 from viz.render.render import render
 from viz.render.renderer import Axes
-from viz.state.pieces import merged
 from viz.state.session import Session, current_session
+from viz.state.token_groups import merged
 
 if TYPE_CHECKING:
     from pandas import DataFrame

@@ -22,7 +22,7 @@ MOST = 20 << 20  # bytes of attention in the browser
 
 
 @dataclass
-class Sent:
+class FilmCursor:
     """What the browser has: frames of one edition of the film, by their steps, and names of tokens."""
 
     edition: int = 0
@@ -35,12 +35,12 @@ class Sent:
 
 
 def film_data(
-    live: LiveTraining | None, sent: Sent, more: bool = True
+    live: LiveTraining | None, sent: FilmCursor, more: bool = True
 ) -> tuple[dict[str, Any] | None, list[NDArray[Any]]]:
     """What the browser lacks of the film, and notes it as sent: a header, and of each frame its step, attention, loss,
     tokens, probabilities and norms. None while there is no film; without `more`, of what is sent already no frame.
     """
-    from model.training.live.camera import LOSS, NORMS, PROBABILITIES, TOKENS
+    from model.training.live.frame_recorder import LOSS, NORMS, PROBABILITIES, TOKENS
 
     run = live.current if live else None
     if run is None or not len(run.film) or not (more or sent.edition == run.film.edition):
@@ -87,7 +87,7 @@ def thinned(count: int, most: int) -> NDArray[np.intp]:
 
 def described(film: Film) -> dict[str, Any]:
     """What belongs to all frames: where each kind of attention stands in them, the probe's tokens, the key frames."""
-    from model.training.live.camera import PROBABILITIES
+    from model.training.live.frame_recorder import PROBABILITIES
 
     probe, model = film.probe, film.model
     kinds, first = {}, 0

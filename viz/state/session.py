@@ -71,7 +71,7 @@ class Parameter(StrEnum):
 
 
 @dataclass(frozen=True)
-class Shown:
+class TracedInput:
     """What every view is of: a model, the tokens that it was given, and the trace of its pass over them."""
 
     model: TextModel
@@ -115,7 +115,7 @@ class Session:
     what_if: WhatIf = field(default_factory=WhatIf)
     pin: Pin | None = None
     differing: bool = False
-    shown: Shown | None = None
+    shown: TracedInput | None = None
     generation: Generation | None = None  # the target, when the model wrote it
     origin: Origin = ""  # of a target that was not typed
     traced: tuple[str, str] = ("", "")
@@ -152,7 +152,7 @@ class Session:
             job.cancel()
 
     @property
-    def current(self) -> Shown:
+    def current(self) -> TracedInput:
         """What is shown.
 
         Raises:
@@ -262,7 +262,7 @@ class Session:
         self.what_if.clear()
         self.address.set(CHANGES, None)
 
-    def look(self, model: TextModel, source: str, target: str, writer: TextModel | None = None) -> Trace:
+    def trace_input(self, model: TextModel, source: str, target: str, writer: TextModel | None = None) -> Trace:
         """The trace of this input, computed once per change; an empty target is the model's to write, if it has one.
 
         writer: who writes it in the model's place, so that both are of the same tokens.
@@ -273,12 +273,12 @@ class Session:
         from model.runtime.ledger import NoRoomError
 
         try:
-            return self._look(model, source, target, writer)
+            return self._trace_input(model, source, target, writer)
         except NoRoomError:
             if self.shown is None:
                 raise
         self.forget()  # not in the handler, whose traceback holds what the pass has recorded
-        return self._look(model, source, target, writer)
+        return self._trace_input(model, source, target, writer)
 
     def forget(self) -> None:
         """Let go of what is shown, with all that was computed of it."""
@@ -289,7 +289,7 @@ class Session:
         self.memory.clear()
         collect.expect()
 
-    def _look(self, model: TextModel, source: str, target: str, writer: TextModel | None) -> Trace:
+    def _trace_input(self, model: TextModel, source: str, target: str, writer: TextModel | None) -> Trace:
         wanted, before = (source, target), self.shown
         plain: Trace | None = None
         trained = (
@@ -330,7 +330,7 @@ class Session:
     def _show(self, model: TextModel, plain: Trace | None, source: Tokens, target: Tokens | None) -> Trace:
         """The trace with the what-if changes; plain: without them, None where it is the one of before."""
         trace = self.what_if.look(model, plain, source, target)
-        self.shown = Shown(model, trace, source, target)
+        self.shown = TracedInput(model, trace, source, target)
         if self.long_text_job is not None and self.long_text_job.trace is not trace:
             self.long_text_job = None  # with all that it keeps of the text before
         return trace

@@ -205,7 +205,7 @@ def pin_again(session: Session, model: TextModel) -> None:
     if session.runs or session.pin is not None or source is None or name is None:
         return
     scratch = Session(Selection(**DEFAULT_SELECTION), WhatIf())
-    scratch.look(model if name == model.name else open_named(name), source, target or "")
+    scratch.trace_input(model if name == model.name else open_named(name), source, target or "")
     session.pin = scratch.as_pin()
 
 

@@ -62,11 +62,11 @@ def texts(model: TextModel) -> tuple[str, str]:
         return typed(Key.SOURCE, first_source(model)), typed(Key.TARGET, "")
 
 
-def look(session: Session, model: TextModel) -> None:
+def trace_fields(session: Session, model: TextModel) -> None:
     """Trace what is in the fields; where the model has other positions than it was trained with, a target that is not
     typed is what it writes as trained.
     """
-    session.look(model, *texts(model), writer=writer_of(session, model))
+    session.trace_input(model, *texts(model), writer=writer_of(session, model))
 
 
 def writer_of(session: Session, model: TextModel) -> TextModel | None:

@@ -23,14 +23,14 @@ from viz.i18n.format import in_turn, significant
 from viz.state.permissions import Quota, limit, seconds_kept
 from viz.state.serving import by_channel
 from viz.state.session import Key, Session
-from viz.state.training_view import Untyped, Watching
+from viz.state.training_view import GeneratedTarget, Watching
 
 if TYPE_CHECKING:
     from model.data.sources import Data, Source, TrainingData
     from model.inference.models import Translator
     from model.inference.text_model import TextModel
     from model.text.tokenizer import Tokens
-    from model.training.live.camera import Probe
+    from model.training.live.frame_recorder import Probe
     from model.training.live.live_training import LiveTraining
     from model.training.live.registry import TrainingRegistry
     from model.training.live.worker import Slots
@@ -101,8 +101,8 @@ def _kept(key: str) -> LiveTraining | None:
     if not folder.is_dir():
         return None
     from model.runtime.errors import CheckpointError
-    from model.training.live.kept import read_kept
     from model.training.live.live_training import LiveTraining
+    from model.training.live.saved_training import read_kept
 
     with trainings().alone(key):
         if found := trainings().get(key):  # another window was faster
@@ -160,7 +160,7 @@ def begin(
             memory is promised to others.
     """
     from model.inference.models import Translator
-    from model.training.live.camera import Probe
+    from model.training.live.frame_recorder import Probe
     from model.training.live.live_training import LiveTraining
 
     require_allowed(model.network.parameter_count())
@@ -326,7 +326,7 @@ def material_of(model: TextModel, data: Data) -> TrainingData:
 
 def shown(session: Session, live: LiveTraining) -> TextModel:
     """The model as it is after the newest step, and its trace of the text in the fields; the training watches it."""
-    from model.training.live.camera import Probe
+    from model.training.live.frame_recorder import Probe
     from viz.state import texts
 
     view = live.view()
@@ -369,20 +369,22 @@ def _target(
     if anew or known is None or (known.number, known.source) != (live.number, source):
         answer = None if anew else _answer(model, live.material, source)
         target = answer or model.trace_generated(model.source_tokens(source))[1]
-        known = watching.untyped = Untyped(live.number, source, target, answer is not None)
+        known = watching.untyped = GeneratedTarget(live.number, source, target, answer is not None)
     return known.target, known.reference
 
 
-def _on_film(model: Translator, number: int, material: TrainingData, probe: Probe, source: str) -> Untyped | None:
+def _on_film(
+    model: Translator, number: int, material: TrainingData, probe: Probe, source: str
+) -> GeneratedTarget | None:
     """The target of this source that a training watches, if it is of that source and anything is in it."""
     if probe.target is None or len(probe.target.ids) < 2 or probe.source != model.source_tokens(source):
         return None
-    return Untyped(number, source, probe.target, probe.target == _answer(model, material, source))
+    return GeneratedTarget(number, source, probe.target, probe.target == _answer(model, material, source))
 
 
 def _answer(model: Translator, material: TrainingData, source: str) -> Tokens | None:
     """The right target, where it is known."""
-    from model.training.live.camera import right_answer
+    from model.training.live.frame_recorder import right_answer
 
     answer = right_answer(material, source)
     return None if answer is None else model.target_tokens(answer)

@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from viz.state.film_feed import Sent
+from viz.state.film_feed import FilmCursor
 
 if TYPE_CHECKING:
     from model.text.tokenizer import Tokens
-    from model.training.live.camera import Probe
+    from model.training.live.frame_recorder import Probe
 
 
 @dataclass
-class Untyped:
+class GeneratedTarget:
     """The target of a source where none is typed. number: of a training. reference: whether it is the answer in the
     data, and not what the model wrote.
     """
@@ -31,7 +31,7 @@ class Watching:
     """
 
     wish: tuple[int, Probe] | None = None
-    untyped: Untyped | None = None
+    untyped: GeneratedTarget | None = None
     rewrite: bool = False
 
 
@@ -47,7 +47,7 @@ class TrainingView:
     step: int | None = None
     moving: bool = False
     drawn_state: Any = None
-    film_cursor: Sent = field(default_factory=Sent)
+    film_cursor: FilmCursor = field(default_factory=FilmCursor)
     watching: Watching = field(default_factory=Watching)
     watched_batch: int = 0
     unkept: int = 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from model.training.live.camera import LOSS, NORMS, PROBABILITIES, TOKENS
+from model.training.live.frame_recorder import LOSS, NORMS, PROBABILITIES, TOKENS
 from viz.i18n.catalogue import _
 
 

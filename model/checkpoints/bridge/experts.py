@@ -116,7 +116,10 @@ def dense_gates(
 
 
 def experts_call(event: Event, others: Sequence[Event] = ()) -> ExpertsCall | None:
-    """The call as one of experts; None: it is none. others: calls of its layer, one of which may be the router."""
+    """Read a module's call as one of a mixture of experts, with its gates; None where it is not one.
+
+    others: calls of the same layer, among which the router is looked for.
+    """
     module, given = event.module, chosen_and_weights(event.inputs)
     count = _count(module, None if given is None else given[0])
     if not count or not event.outputs or event.y.shape != event.x.shape:
@@ -519,7 +522,7 @@ def match_experts(calls: Sequence[Event], found: ExpertsCall, shared: nn.Module 
     """
     inside = [event for event in calls if found.event in event.within]
     form = find_form(found, inside)
-    router = next(((event, place) for event in calls if (place := _logits_place(event, found)) is not None), None)
+    router = next(((event, place) for event in calls if (place := _find_router_logits(event, found)) is not None), None)
     experts = MirrorExperts(
         form,
         found.count,
@@ -560,7 +563,7 @@ def _shared_units(calls: Sequence[Event], found: ExpertsCall, shared: nn.Module 
     return sum(call.x.shape[-1] for call in wide)
 
 
-def _logits_place(event: Event, found: ExpertsCall) -> int | None:
+def _find_router_logits(event: Event, found: ExpertsCall) -> int | None:
     """Place of the router's logits among what a call returned; None: it is no router of these experts."""
     weight = module_tensor(event.module)
     if weight is None or weight.dim() != 2 or tuple(weight.shape) != (found.count, found.x.shape[-1]):

@@ -15,8 +15,9 @@ from model.checkpoints.bridge.probe import Event, close, is_linear
 
 @dataclass(frozen=True)
 class Products:
-    """Multiply-adds of the products with matrices of a block: for each token of the stream, and for each key of a
-    cross-attention. width: of a query and a value together in all heads, of an attention.
+    """Multiply-adds in the weight matrices of a block, for each token of the stream and each key of a cross-attention.
+
+    width: channels of a query and a value together, in all heads.
     """
 
     per_token: int | float
@@ -56,14 +57,14 @@ def _matrices(event: Event, events: Sequence[Event], tokens: int) -> list[tuple[
     if is_linear(event) and weight is not None:
         rows = event.x.numel() // event.x.shape[-1]
         return [(rows, event.x.shape[-1] * event.y.shape[-1])]  # of a quantized one, the weight is of another shape
-    if is_router(event) and weight is not None:
+    if multiplies_by_own_matrix(event) and weight is not None:
         return [(len(event.x), weight.numel())]
     if (experts := experts_call(event, events)) is not None:
         return [(tokens, experts.per_token)]
     return []
 
 
-def is_router(event: Event) -> bool:
+def multiplies_by_own_matrix(event: Event) -> bool:
     """Whether a call multiplied by a matrix of its own, as routers do, though it is no linear layer."""
     weight = module_tensor(event.module)
     if is_linear(event) or isinstance(event.module, nn.Embedding) or weight is None or weight.dim() != 2:
@@ -79,7 +80,7 @@ def is_router(event: Event) -> bool:
 
 def _is_unknown(event: Event, events: Sequence[Event]) -> bool:
     """Whether a call has matrices of its own that are not known to multiply anything."""
-    if is_linear(event) or isinstance(event.module, nn.Embedding) or is_router(event):
+    if is_linear(event) or isinstance(event.module, nn.Embedding) or multiplies_by_own_matrix(event):
         return False
     matrices = [tensor for tensor in event.module.parameters(recurse=False) if tensor.dim() > 1]
     if not matrices:

@@ -9,7 +9,6 @@ from typing import Any
 
 from torch import Tensor
 
-from model.checkpoints.adapters_and_shards import refuse_unknown, require_whole
 from model.checkpoints.convert.courses import COURSES, course
 from model.checkpoints.convert.layout_torch import FIRST_LAYER, torch_transformer
 from model.checkpoints.convert.litgpt import ANCHOR as LITGPT
@@ -22,6 +21,7 @@ from model.checkpoints.convert.state_dict import FUNCTIONS, Choices, Layout, Sta
 from model.checkpoints.convert.weight_map import Table, WeightSource, below, packed, source, weight_map
 from model.checkpoints.formats.pickle import Plain, read_state
 from model.checkpoints.formats.plain_pickle import read_plain
+from model.checkpoints.incomplete_weights import refuse_incomplete, refuse_unknown
 from model.checkpoints.leftover import is_harmless
 from model.checkpoints.load_hints import LoadHints
 from model.checkpoints.native import require_weights
@@ -270,7 +270,7 @@ def find_layout(file: Path, hints: LoadHints) -> Layout:
     tensors, records = _read(file)
     table = [described(name, tensor) for name, tensor in tensors.items()]
     require_no_codes(table, file.name)
-    require_whole(file, {name: tuple(tensor.shape) for name, tensor in tensors.items()})
+    refuse_incomplete(file, {name: tuple(tensor.shape) for name, tensor in tensors.items()})
     state = State(file.name, tensors, records | _config_beside(file), hints)
     if not tensors or (layout := _recognised(state)) is None:
         refuse_unknown(file, tensors, KNOWN)

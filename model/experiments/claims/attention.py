@@ -15,7 +15,7 @@ from torch import Tensor
 
 from model.analysis.attention_maps import Maps
 from model.analysis.feed_forward import (
-    Apart,
+    IsolatedPositions,
     off,
     path_of,
     positions_apart,
@@ -399,7 +399,7 @@ def find_feed_forward(request: Request) -> Outcome:
     """Every feed-forward network on its recorded input, in another order and position by position."""
     model = request.model
     trace, texts = read(model, request.text)
-    found: dict[str, tuple[Apart, float, float, float]] = {}
+    found: dict[str, tuple[IsolatedPositions, float, float, float]] = {}
     for stack in model.config.stacks:
         for layer in range(model.config.depth(stack)):
             path = path_of(stack, layer)

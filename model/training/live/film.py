@@ -17,7 +17,7 @@ from model.capture.trace import AttentionKind, Trace
 from model.inference.copies import alone
 from model.inference.text_model import TextModel
 from model.runtime.locks import RLock
-from model.training.live.camera import KINDS, LEVELS, TOKENS, Camera, Frame, Probe
+from model.training.live.frame_recorder import KINDS, LEVELS, TOKENS, Camera, Frame, Probe
 from model.training.live.key_frames import KeyFrame
 
 BUDGET, KEY_BUDGET = 64 << 20, 384 << 20  # bytes

@@ -22,12 +22,12 @@ from model.runtime.ledger import Reservation
 from model.runtime.locks import Lock
 from model.runtime.memory import collect
 from model.training.live import saving
-from model.training.live.camera import Probe
-from model.training.live.kept import KeptTraining, go_on, keep_first, keep_state, remove_kept
+from model.training.live.frame_recorder import Probe
 from model.training.live.key_frames import KeyFrame
 from model.training.live.pending_steps import MANY
 from model.training.live.recorded_trainer import RecordedTrainer
 from model.training.live.runs import Run
+from model.training.live.saved_training import KeptTraining, go_on, keep_first, keep_state, remove_kept
 from model.training.live.snapshot import Snapshot, Status, View
 from model.training.live.worker import Job, Slots, Worker
 from model.training.settings import BatchSizes, RunSettings, TrainingSettings

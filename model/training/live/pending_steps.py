@@ -21,8 +21,8 @@ from model.network.norms import NORMS
 from model.network.positions import LearnedPositions
 from model.training.flat_parameters import FlatParameters, weights_in_a_row
 from model.training.gradients import Figures, Gains, Gradients
-from model.training.live.camera import TOKENS
 from model.training.live.film import Film
+from model.training.live.frame_recorder import TOKENS
 from model.training.live.runs import Run
 
 MANY = 16  # steps that wait: most networks read all of them in one pass

@@ -16,8 +16,8 @@ from model.message import InputError, Message
 from model.runtime.errors import AGAIN, NO_PREDICTIONS, NO_WAY_BACK, NOT_FINITE, STANDS, WENT_BACK, NotFiniteError
 from model.training.cost import require_room
 from model.training.gradients import first_nonfinite
-from model.training.live.camera import Probe
 from model.training.live.film import Film
+from model.training.live.frame_recorder import Probe
 from model.training.live.key_frames import KeyFrame
 from model.training.live.pending_steps import PendingSteps
 from model.training.live.runs import Curves, Mark, Run

@@ -7,7 +7,7 @@ from typing import Literal
 
 from model.capture.trace import Trace
 from model.inference.text_model import TextModel
-from model.training.live.camera import Probe
+from model.training.live.frame_recorder import Probe
 from model.training.live.runs import Mark
 
 Status = Literal["preparing", "idle", "waiting", "running", "paused", "failed", "finished", "stopped"]

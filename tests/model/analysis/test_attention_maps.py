@@ -10,7 +10,7 @@ from torch.testing import assert_close
 
 from model.analysis import attention_maps as module
 from model.analysis.attention_maps import Maps, Quantity, average, maximum, rollout
-from model.runtime import memory, superseded
+from model.runtime import cancellation, memory
 from tests.model.examples import network, one_stack, traced
 
 MODELS = {
@@ -84,11 +84,11 @@ def test_one_head_that_does_not_fit_is_refused_with_the_numbers(monkeypatch):
 
 def test_what_nobody_waits_for_ends_at_the_next_head():
     maps, stale = Maps(traced(network()), "encoder"), threading.Event()
-    with superseded.watch(stale):
+    with cancellation.watch(stale):
         groups = maps.groups()
         next(groups)
         stale.set()
-        with pytest.raises(superseded.SupersededError):
+        with pytest.raises(cancellation.SupersededError):
             next(groups)
 
 

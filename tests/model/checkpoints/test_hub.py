@@ -9,7 +9,7 @@ import pytest
 
 import model.checkpoints.hub
 from model.checkpoints.hub import Offer, ask, fetch, wanted
-from model.runtime import superseded
+from model.runtime import cancellation
 from model.runtime.errors import CheckpointError
 
 FILES = {"config.json": 100, "model.safetensors": 10**6, "tokenizer.json": 500, "modeling.py": 9, "onnx/model.json": 7}
@@ -110,10 +110,10 @@ def test_a_download_ends_with_what_its_counter_raises_or_fails_in_a_sentence(hub
         raise AssertionError("it goes on")
 
     def cancelled(_size):
-        raise superseded.SupersededError
+        raise cancellation.SupersededError
 
     hub.fetch = download
-    with pytest.raises(superseded.SupersededError):
+    with pytest.raises(cancellation.SupersededError):
         fetch(OFFER, cancelled)
 
     def fail(_counter):

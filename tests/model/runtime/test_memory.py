@@ -4,10 +4,10 @@ import pytest
 import torch
 
 from model.runtime import memory
+from model.runtime.cancellation import SupersededError
 from model.runtime.errors import CheckpointError
 from model.runtime.ledger import Ledger, NoRoomError
 from model.runtime.memory import Collector, available, free_memory, needed, require_room
-from model.runtime.superseded import SupersededError
 
 CPU = torch.device("cpu")
 

@@ -10,8 +10,8 @@ import pytest
 import tokenizers
 from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers
 
+from model.runtime.cancellation import SupersededError, watch
 from model.runtime.errors import CheckpointError
-from model.runtime.superseded import SupersededError, watch
 from model.text import cutting, tokenizer_training
 from model.text.cutting import KNOWN, CutterElsewhere, Worker, cutter
 from model.text.huggingface.special_tokens import SpecialTokens

@@ -24,7 +24,7 @@ from viz.components.progress import progress
 from viz.components.registry import pack
 from viz.components.view import PackedView, View, live
 from viz.frame import channel
-from viz.frame.drawing import Stage
+from viz.frame.drawing import PageLayout
 from viz.state.session import SESSIONS, Key, Session, current_session
 from viz.ui.job_view import LiveRegion, job_bar
 from viz.ui.parts import Drawing
@@ -79,7 +79,7 @@ def model(tmp_path_factory) -> TextModel:
 @pytest.fixture
 def session(model) -> Session:
     session = looking(model, TEXT)
-    session.stage = Stage(session.model, False, views, "en")
+    session.stage = PageLayout(session.model, False, views, "en")
     return session
 
 
@@ -92,7 +92,7 @@ def in_view(session) -> Gate:
         gate()
         return (yield from views(model))
 
-    session.stage = Stage(session.model, False, held, "en")
+    session.stage = PageLayout(session.model, False, held, "en")
     return gate
 
 
@@ -349,7 +349,7 @@ def test_what_is_typed_into_no_field_is_not_kept(session):
 def test_each_session_is_drawn_in_its_language(session, monkeypatch):
     monkeypatch.setattr(channel, "POOL_SIZE", 1)  # by the same thread
     other = looking(session.model, TEXT)
-    other.stage = Stage(session.model, False, views, "zh")
+    other.stage = PageLayout(session.model, False, views, "zh")
 
     async def use() -> None:
         async with opened(session.token) as one, opened(other.token) as two:
@@ -436,14 +436,14 @@ def test_of_very_many_clicks_in_one_turn_the_first_ones_are_answered(session, in
 
 
 def test_where_the_model_cannot_read_a_text_the_script_is_asked_once_to_say_so(session, monkeypatch, caplog):
-    look = Session.look
+    look = Session.trace_input
 
     def picky(self: Session, model: Any, source: str, target: str, **more: Any) -> Any:
         if "?" in source:
             raise ValueError("not this one")
         return look(self, model, source, target, **more)
 
-    monkeypatch.setattr(Session, "look", picky)
+    monkeypatch.setattr(Session, "trace_input", picky)
 
     async def use(window: Window) -> None:
         for edit, (text, asked) in enumerate((("What?", True), ("Why?", False), (OTHER, False), ("How?", True)), 1):
@@ -465,7 +465,7 @@ def test_what_nobody_expected_is_logged_and_the_script_shows_what_it_can(session
         yield [view("near")]
         raise RuntimeError("a defect")
 
-    session.stage = Stage(session.model, False, broken, "en")
+    session.stage = PageLayout(session.model, False, broken, "en")
 
     async def use(window: Window) -> None:
         type_in(window, OTHER, 1)
@@ -611,7 +611,7 @@ def test_what_the_script_drew_is_old_where_a_training_has_gone_on_since_and_not_
     found = SimpleNamespace(training=lambda _session: live, is_moving=lambda _live: False, standing=lambda _live: 5)
     monkeypatch.setattr(channel, "training", found)
     monkeypatch.setattr(channel.training_strip, "strip", lambda *_given: view("strip")[1])
-    session.stage = Stage(session.model, True, views, "en")
+    session.stage = PageLayout(session.model, True, views, "en")
     session.training.drawn_state = stands
 
     async def use(window: Window) -> None:

@@ -13,7 +13,7 @@ from tests.viz.small import looking, small_model
 from viz.components.registry import pack
 from viz.components.view import PackedView
 from viz.frame import drawing, token_bar
-from viz.frame.drawing import Stage
+from viz.frame.drawing import PageLayout
 from viz.state.serving import serving
 from viz.state.session import Session
 from viz.ui import long_text
@@ -42,7 +42,7 @@ def session(tmp_path) -> Session:
 
 def groups(session: Session, views: Views) -> list[list[str]]:
     with serving(session):
-        stage = Stage(session.model, False, views, "en")
+        stage = PageLayout(session.model, False, views, "en")
         return [[str(view.key) for view in group] for group, _more in drawing.frames(session, stage)]
 
 
@@ -79,7 +79,7 @@ def test_what_the_model_does_not_have_keeps_nothing_else_from_coming(session):
 def test_the_script_mounts_group_by_group_and_draws_the_rest_itself(session):
     mounted: list[list[str]] = []
     with serving(session):
-        stage = Stage(session.model, False, of_two_parts, "en")
+        stage = PageLayout(session.model, False, of_two_parts, "en")
         rest = drawing.views(
             session, stage, session.model, lambda placed: mounted.append([view.key for _place, view in placed])
         )

@@ -51,7 +51,7 @@ def test_a_model_that_shares_nothing_with_the_pinned_one_is_not_said_to_be_the_s
     session.keep()
     said = pinned(session)
     assert (said["changes"], said["words"]["none"]) == ([], "nothing differs from the pin")
-    session.look(write(tmp_path / "other", "encoder-only", n_heads=4, d_model=24), TEXT, "")
+    session.trace_input(write(tmp_path / "other", "encoder-only", n_heads=4, d_model=24), TEXT, "")
     said = pinned(session)
     assert (said["changes"], said["words"]["none"]) == ([], "nothing here can be compared with the pin")
 
@@ -93,7 +93,7 @@ def test_a_guess_takes_the_place_of_the_mask_that_it_is_for(tmp_path):
 def test_the_pins_buttons_keep_it_let_it_go_and_choose_what_the_views_show(session):
     kept = session.trace
     click(session, "pin", "keep")
-    session.look(session.model, OTHER, "")
+    session.trace_input(session.model, OTHER, "")
     assert session.pin is not None
     assert session.pin.trace is kept is not session.trace
     assert sent(session)["pin"]["kept"] == {"text": TEXT, "model": "small"}
@@ -106,7 +106,7 @@ def test_the_pins_buttons_keep_it_let_it_go_and_choose_what_the_views_show(sessi
 
 def test_one_of_the_largest_changes_is_selected(session):
     session.keep()
-    session.look(session.model, OTHER, "")
+    session.trace_input(session.model, OTHER, "")
     lists = {each["title"]: each["items"] for each in sent(session)["pin"]["changes"]}
     assert list(lists) == ["heads", "layers", "positions", "predictions"]
     for item in lists["heads"]:
@@ -134,7 +134,7 @@ def test_the_model_computes_as_it_was_trained_again(session):
     assert said(session, CHANGES) == "decoder:causal:off"
     click(session, "restore", True)
     assert (session.what_if.changes, said(session, CHANGES)) == ((), None)
-    assert session.look(session.model, *session.traced) is plain
+    assert session.trace_input(session.model, *session.traced) is plain
     assert sent(session)["changed"]["text"] == ""
 
 

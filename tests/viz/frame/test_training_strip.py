@@ -19,7 +19,7 @@ from tests.model.training.live.live_examples import LONG, SETTINGS, Gate, live, 
 from tests.viz.frame.window import Window, open_window
 from tests.viz.no_server import no_server
 from viz.frame import channel, training_strip
-from viz.frame.drawing import Stage
+from viz.frame.drawing import PageLayout
 from viz.i18n.catalogue import use
 from viz.pages.training import runs
 from viz.state import training
@@ -47,7 +47,7 @@ def texts(training: LiveTraining) -> list[str]:
 
 def drawn(session: Session, begun: LiveTraining) -> None:
     """As the script leaves the session after a run."""
-    session.stage = Stage(begun.start, True, no_views, "en")
+    session.stage = PageLayout(begun.start, True, no_views, "en")
     session.training.moving, session.training.drawn_state = training.is_moving(begun), training.standing(begun)
     session.begun = False
     session.runs += 1

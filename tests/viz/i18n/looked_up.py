@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import get_args
 
 from model.checkpoints.adapters import AdapterBaseError
-from model.checkpoints.adapters_and_shards import KINDS
 from model.checkpoints.bridge.load import TEXTS_ALONE
 from model.checkpoints.convert.courses import COURSES
 from model.checkpoints.convert.from_gguf import READ_ON
@@ -19,6 +18,7 @@ from model.checkpoints.families import REFUSED as UNOPENED
 from model.checkpoints.formats.pickle_steps import UNREADABLE, RefusedError
 from model.checkpoints.formats.weight_files import PARTS, REFUSED
 from model.checkpoints.hub import REASONS
+from model.checkpoints.incomplete_weights import KINDS
 from model.checkpoints.quantized import ROUNDED, UNSCALED
 from model.data.tasks import TASKS
 from model.experiments import runner

@@ -16,7 +16,7 @@ def clicked(small, monkeypatch):
     """Does what a page's answer does of a click in one of its figures, and gives the session and the address."""
     fake = no_server(monkeypatch)
     session = fake.session_state[Key.SESSION] = Session(selection=Selection(layer=1, head=1))
-    session.look(small, "The cat sees.", "一七丞世")
+    session.trace_input(small, "The cat sees.", "一七丞世")
 
     def click(answer, what, address=()):
         fake.query_params.update(address)

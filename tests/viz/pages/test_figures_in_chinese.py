@@ -36,7 +36,7 @@ def untranslated(english, chinese, name=""):
 
 def of_feed_forward(session):
     inputs = session.inputs
-    chosen = units.choose_units(inputs, units.Wishes("decoder", "activation", "strength"))
+    chosen = units.choose_units(inputs, units.UnitSelection("decoder", "activation", "strength"))
     charts = (units.layer_map, units.unit_map, units.all_units, units.unit_chart, units.token_chart, layer.histogram)
     yield from (chart(inputs, chosen) for chart in charts)
     yield from layer.direction_charts(inputs, chosen)[0].values()

@@ -18,7 +18,7 @@ from viz.figures.heatmap import Heatmap
 from viz.pages.residual import stream
 from viz.render.reader import Reader
 from viz.render.render import render
-from viz.state.pieces import found
+from viz.state.token_groups import found
 
 README = Path(__file__).resolve().parents[3] / "README.md"
 TEXT, PINNED, TARGET = "the cats sit here", "the dogs sit here", "los gatos"

@@ -9,17 +9,17 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from model.training.live.camera import LOSS, TOKENS
+from model.training.live.frame_recorder import LOSS, TOKENS
 from tests.model.training.live.live_examples import probe, watched
 from viz.state import film_feed
-from viz.state.film_feed import Sent, film_data, thinned
+from viz.state.film_feed import FilmCursor, film_data, thinned
 
 
 class Browser:
     """What film_store.js keeps of all that comes."""
 
     def __init__(self, own: Any) -> None:
-        self.live, self.sent = SimpleNamespace(current=own.run), Sent()
+        self.live, self.sent = SimpleNamespace(current=own.run), FilmCursor()
         self.edition, self.frames, self.names = 0, {}, {}
 
     def receive(self) -> int:
@@ -109,4 +109,4 @@ def test_every_second_frame_goes_and_the_last_stays(count, most, expected):
 
 
 def test_no_training_has_no_film():
-    assert film_data(None, Sent()) == (None, [])
+    assert film_data(None, FilmCursor()) == (None, [])

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from model.checkpoints.load import open_checkpoint
-from model.runtime import superseded
+from model.runtime import cancellation
 from tests.viz.small import write_small
 from viz.state import shown_model
 from viz.state.shown_model import Opening
@@ -37,7 +37,7 @@ def test_what_is_given_up_ends_and_says_so(monkeypatch):
 
     def endless() -> Any:
         while True:
-            superseded.check()
+            cancellation.check()
 
     made = Opening("a", endless)
     with pytest.raises(ValueError, match="was given up before it was open: choose it again"):
@@ -49,8 +49,8 @@ def test_a_checkpoint_is_given_up_at_its_next_tensor(tmp_path, kind):
     folder = write_small(tmp_path / "small")
     path = folder if kind == "ours" else folder / "model.safetensors"
     stale = threading.Event()
-    with superseded.watch(stale):
+    with cancellation.watch(stale):
         assert open_checkpoint(path).config.n_heads == 2 if kind == "ours" else True
         stale.set()
-        with pytest.raises(superseded.SupersededError):
+        with pytest.raises(cancellation.SupersededError):
             open_checkpoint(path)

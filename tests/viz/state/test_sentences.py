@@ -105,7 +105,7 @@ def test_a_place_beyond_the_last_is_the_last(session):
 
 def test_the_others_make_the_batches_of_masks_and_norms(session, model):
     click(session, "part")
-    session.look(model, *texts(model))
+    session.trace_input(model, *texts(model))
     assert [source for source, _target in others(session, 5)] == LINES[1:]
     found = read(model, others(session, 5))
     batch, rows = batch_of(model, LINES[0], session.source, session.target, others(session, 5))
@@ -116,7 +116,7 @@ def test_the_others_make_the_batches_of_masks_and_norms(session, model):
     assert [each.ids for each in made.rows["encoder"]] == [model.source_tokens(line).ids for line in LINES]
     assert set(made.places["encoder"][1]) == {-1}  # none of these tokens is on the page
     click(session, "join")
-    session.look(model, LINES[0], "")
+    session.trace_input(model, LINES[0], "")
     assert (
         len(batch_norm.text_batch(session.inputs, others(session, 5)).rows["encoder"]) == 3
     )  # the text and its halves

@@ -20,8 +20,8 @@ from model.capture.interventions import Causal
 from model.inference import pass_memory
 from model.inference.text_model import TextModel
 from model.runtime import memory
+from model.runtime.cancellation import SupersededError, watch
 from model.runtime.ledger import Ledger, NoRoomError
-from model.runtime.superseded import SupersededError, watch
 from model.text.tokenizer_training import train_characters
 from tests.viz.no_server import Address, no_server
 from tests.viz.small import looking, small_model, write_small
@@ -38,29 +38,29 @@ def address(monkeypatch):
 
 def test_look_traces_once_per_change(tmp_path):
     model, session = small_model(tmp_path / "small"), Session()
-    first = session.look(model, "The cat sees.", "")
-    assert session.look(model, "The cat sees.", "") is first is session.trace
-    second = session.look(model, "The cat hears.", "")
+    first = session.trace_input(model, "The cat sees.", "")
+    assert session.trace_input(model, "The cat sees.", "") is first is session.trace
+    second = session.trace_input(model, "The cat hears.", "")
     assert second is not first
     assert second.source_tokens == model.source_tokens("The cat hears.").labels
     other = small_model(tmp_path / "other", seed=1)
-    third = session.look(other, "The cat hears.", "")
+    third = session.trace_input(other, "The cat hears.", "")
     assert third is not second
     assert session.model is other
 
 
 def test_an_empty_target_is_the_models_and_a_typed_one_the_users(tmp_path):
     model, session = small_model(tmp_path / "small"), Session()
-    session.look(model, "The cat sees.", "")
+    session.trace_input(model, "The cat sees.", "")
     written = model.generate("The cat sees.")
     assert session.generation.text == written.text
     tokenizer = model.target_tokenizer
     assert session.target.ids == [tokenizer.start, *(token for token in written.ids if token != tokenizer.end)]
     character = next(label for label in tokenizer.tokens(range(4, 20)).labels if label != "。")
-    trace = session.look(model, "The cat sees.", character * 3)
+    trace = session.trace_input(model, "The cat sees.", character * 3)
     assert session.generation is None
     assert trace.target_tokens == ["<s>", *character * 3]
-    again = session.look(model, "The cat sees.", "")
+    again = session.trace_input(model, "The cat sees.", "")
     assert session.generation.text == written.text
     assert again.target_tokens == model.trace("The cat sees.").target_tokens
 
@@ -99,17 +99,17 @@ def test_after_a_look_that_was_given_up_the_former_text_is_shown_and_any_next_on
     """With changes it is given up in the second pass, when the one without them is there already."""
     model, session = small_model(tmp_path / "small"), Session()
     session.what_if.change(changes)
-    former = session.look(model, "The cat sees.", "")
+    former = session.trace_input(model, "The cat sees.", "")
     before = state(session)
     for text, target in (("The dog hears.", ""), ("The doctor", "一七")):
         with given_up(model, 1 + len(changes)):
-            session.look(model, text, target)
+            session.trace_input(model, text, target)
         assert state(session) == before
     for text in after:
-        trace, fresh = session.look(model, text, ""), Session()
+        trace, fresh = session.trace_input(model, text, ""), Session()
         assert (trace is former) == (text == "The cat sees.")
         fresh.what_if.change(changes)
-        assert torch.equal(trace["output.logits"], fresh.look(model, text, "")["output.logits"])
+        assert torch.equal(trace["output.logits"], fresh.trace_input(model, text, "")["output.logits"])
         assert session.generation.ids == fresh.generation.ids
         plain = session.what_if.plain
         assert (plain.source_tokens, plain.target_tokens) == (trace.source_tokens, trace.target_tokens)
@@ -119,13 +119,13 @@ def test_after_a_look_that_was_given_up_the_former_text_is_shown_and_any_next_on
 
 def test_a_change_that_was_given_up_is_made_by_the_next_look(tmp_path):
     model, session = small_model(tmp_path / "small"), Session()
-    plain = session.look(model, "The cat sees.", "")
+    plain = session.trace_input(model, "The cat sees.", "")
     before = state(session)
     session.what_if.change([Causal("decoder", False)])
     with given_up(model, 1):
-        session.look(model, "The cat sees.", "")
+        session.trace_input(model, "The cat sees.", "")
     assert state(session) == before
-    assert session.look(model, "The cat sees.", "") is not plain
+    assert session.trace_input(model, "The cat sees.", "") is not plain
     assert session.trace["decoder.layers.0.self_attention.visible"].all()
     assert session.what_if.plain is plain
 
@@ -135,7 +135,7 @@ def test_typing_on_gives_what_a_new_session_gives(tmp_path):
     model, session = small_model(tmp_path / "small"), Session()
     text = "The cat sees the doctor."
     for end in range(len(text) + 1):
-        session.look(model, text[:end], "")
+        session.trace_input(model, text[:end], "")
         assert session.generation.ids == model.generate(text[:end]).ids
 
 
@@ -143,7 +143,7 @@ def test_typing_on_gives_what_a_new_session_gives(tmp_path):
 def test_any_text_on_either_side_leaves_a_sound_trace(tmp_path, text):
     model, session = small_model(tmp_path / "small"), Session()
     for source, target in ((text, ""), ("The cat", text), (text, text)):
-        trace = session.look(model, source, target)
+        trace = session.trace_input(model, source, target)
         assert len(trace.source_tokens) <= 32
         assert len(trace.target_tokens) <= 32
         assert trace["output.logits"].isfinite().all()
@@ -258,17 +258,17 @@ def test_saved_checkpoints_follow_the_bundled_ones_and_hide_none(tmp_path, monke
 
 def test_predictions_are_compared_with_those_of_the_same_words_alone(tmp_path, monkeypatch):
     model, session = small_model(tmp_path / "small"), Session()
-    session.look(model, "The cat sees.", "")
+    session.trace_input(model, "The cat sees.", "")
     session.training.step = 3  # in a training, where a pin has the step in its name
     session.keep()
-    session.look(model, "The cat hears.", "")
+    session.trace_input(model, "The cat hears.", "")
     assert session.comparison.counterpart("output.logits") is not None
     own = model.target_tokenizer
     shifted = "".join(chr(ord(own.label(token)) + 999) for token in range(len(own)) if token not in own.special)
     others = train_characters([shifted])
     assert len(others) == len(own)
     stranger = type(model)("stranger", model.network, (model.source_tokenizer, others), {})
-    session.look(stranger, "The cat hears.", "")
+    session.trace_input(stranger, "The cat hears.", "")
     assert session.comparison.counterpart("output.logits") is None
     assert "prediction" not in set(session.comparison.changes["kind"])
     assert session.comparison.attention("cross") is not None
@@ -332,11 +332,11 @@ def test_a_long_text_takes_the_place_of_the_one_before_where_there_is_no_room_fo
     monkeypatch.setattr(pass_memory, "SMALL", 1)
     session = looking(model, "The dog sees the cat.", "狗")
     before = weakref.ref(session.trace)
-    session.look(model, "The cat sees the dog.", "狗")
+    session.trace_input(model, "The cat sees the dog.", "狗")
     assert before() is None
     assert [each.name for each in book.promises] == ["the text"]
     book.limit //= 4
     with pytest.raises(NoRoomError, match="the text needs about"):
-        session.look(model, "The dog sees the cat. " * 2, "狗")
+        session.trace_input(model, "The dog sees the cat. " * 2, "狗")
     assert session.shown is None
     assert book.promises == ()

@@ -31,21 +31,21 @@ def address(monkeypatch):
 
 def test_the_changed_trace_is_of_the_same_tokens_and_made_once(tmp_path, address):
     model, session = small_model(tmp_path / "small"), Session()
-    plain = session.look(model, "The cat sees.", "")
+    plain = session.trace_input(model, "The cat sees.", "")
     assert session.what_if.plain is plain is session.trace
     session.change([Causal("decoder", False)])
-    trace = session.look(model, "The cat sees.", "")
-    assert session.look(model, "The cat sees.", "") is trace is session.trace is not plain
+    trace = session.trace_input(model, "The cat sees.", "")
+    assert session.trace_input(model, "The cat sees.", "") is trace is session.trace is not plain
     assert session.what_if.plain is plain
     assert trace.target_tokens == plain.target_tokens
     assert trace["decoder.layers.0.self_attention.visible"].all()
     assert not torch.equal(trace["output.logits"], plain["output.logits"])
     assert address == {"changes": "decoder:causal:off"}
-    other = session.look(model, "The dog sees.", "")
+    other = session.trace_input(model, "The dog sees.", "")
     assert other["decoder.layers.0.self_attention.visible"].all()
     assert not session.what_if.plain["decoder.layers.0.self_attention.visible"].all()
     session.change([])
-    assert session.look(model, "The dog sees.", "") is session.what_if.plain
+    assert session.trace_input(model, "The dog sees.", "") is session.what_if.plain
     assert address == {}
 
 
@@ -53,19 +53,19 @@ def test_changes_that_a_model_cannot_make_wait_for_another(tmp_path, address):
     """The pages show it as it is and say why, so that nobody is caught on it."""
     able, unable, session = small_model(tmp_path / "small"), bridged_model(tmp_path / "gptj", "gptj"), Session()
     session.change([RemovedHead("decoder", 0, 0)])
-    changed = session.look(able, "The cat sees.", "")
+    changed = session.trace_input(able, "The cat sees.", "")
     assert not changed["decoder.layers.0.self_attention.heads"][0].any()
     for text in ("the cat", "the dog"):
-        assert session.look(unable, text, "") is session.what_if.plain
+        assert session.trace_input(unable, text, "") is session.what_if.plain
         assert session.what_if.changes == ()
         assert session.what_if.refused.startswith("the heads of this model cannot be removed")
-    again = session.look(able, "The cat sees.", "")
+    again = session.trace_input(able, "The cat sees.", "")
     assert torch.equal(again["output.logits"], changed["output.logits"])
     assert session.what_if.refused == ""
-    session.look(unable, "the cat", "")
+    session.trace_input(unable, "the cat", "")
     session.restore()
     assert address == {}
-    assert session.look(able, "The cat sees.", "") is session.what_if.plain
+    assert session.trace_input(able, "The cat sees.", "") is session.what_if.plain
 
 
 def test_what_a_model_can_make_of_the_changes_is_made_and_a_click_there_loses_nothing(tmp_path, address):
@@ -74,21 +74,21 @@ def test_what_a_model_can_make_of_the_changes_is_made_and_a_click_there_loses_no
     removed, other, unmasked = RemovedHead("decoder", 0, 0), RemovedHead("decoder", 1, 1), Causal("decoder", False)
     session = Session()
     session.change([unmasked, removed])
-    changed = session.look(able, "The cat sees.", "")
-    assert session.look(partly, "the cat", "").changes == session.what_if.changes == (removed,)
+    changed = session.trace_input(able, "The cat sees.", "")
+    assert session.trace_input(partly, "the cat", "").changes == session.what_if.changes == (removed,)
     assert session.what_if.refused.startswith("the masks of this model cannot be changed")
-    assert torch.equal(session.look(able, "The cat sees.", "")["output.logits"], changed["output.logits"])
+    assert torch.equal(session.trace_input(able, "The cat sees.", "")["output.logits"], changed["output.logits"])
     assert session.what_if.refused == ""
-    session.look(partly, "the cat", "")
+    session.trace_input(partly, "the cat", "")
     session.change([Window("decoder", 2), removed, other])
-    assert session.look(partly, "the cat", "").changes == (removed, other)
+    assert session.trace_input(partly, "the cat", "").changes == (removed, other)
     assert session.what_if.refused.startswith("the masks of this model cannot be changed")
     session.change([])
     assert address == {"changes": "decoder:causal:off;decoder:window:2"}
-    assert session.look(partly, "the cat", "") is session.what_if.plain
+    assert session.trace_input(partly, "the cat", "") is session.what_if.plain
     assert session.what_if.refused.startswith("the masks of this model cannot be changed")
-    assert session.look(able, "The cat sees.", "").changes == (unmasked, Window("decoder", 2))
-    session.look(partly, "the cat", "")
+    assert session.trace_input(able, "The cat sees.", "").changes == (unmasked, Window("decoder", 2))
+    session.trace_input(partly, "the cat", "")
     session.change([Cells("cross", False, query) for query in range(MOST - 1)])
     assert session.what_if.refused.startswith(f"{MOST + 1} changes are too many")
 

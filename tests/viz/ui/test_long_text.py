@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from model.analysis.checks import checks
-from model.runtime import superseded
+from model.runtime import cancellation
 from tests.viz.components.test_registry import unpack
 from tests.viz.small import looking, small_model
 from viz.frame import token_bar
@@ -43,7 +43,7 @@ class Held:
         if head:
             self.begun.set()
             while not self.go.wait(0.01):
-                superseded.check()
+                cancellation.check()
         self.computed.append(head)
         return head
 
@@ -106,7 +106,7 @@ def test_a_keystroke_ends_it_at_once(session):
     ended(job)
     assert time.monotonic() - began < 5
     assert not job.paused
-    texts.look(session, session.model)
+    texts.trace_fields(session, session.model)
     assert bar(session) == {"share": None, "text": "", "button": ""}  # nothing of the text before
     assert long_text_job(session).trace is session.trace
 

@@ -20,7 +20,7 @@ from viz.i18n.format import sides
 from viz.pages.attention.bertviz_scripts import as_script, scripts
 from viz.pages.attention.figure import head_colour
 from viz.pages.attention.text import bertviz_name
-from viz.state.pieces import Runs
+from viz.state.token_groups import GroupedAxes
 
 MOST = 64  # tokens: beyond that the browser stands still while it draws a line for each cell of each head
 HEADS_ACROSS = 8  # of the model view, at least: with fewer its thumbnails would be very tall
@@ -92,9 +92,9 @@ def height(maps: Maps, view: str, merged: Mapping[str, Pieces] = {}) -> int:
     return round(max(thumbnails, longest * 18 + 60)) + 40
 
 
-def drawn(maps: Maps, view: str, merged: Mapping[str, Pieces]) -> Runs:
+def drawn(maps: Maps, view: str, merged: Mapping[str, Pieces]) -> GroupedAxes:
     """What is one row and one column."""
-    return Runs(maps.trace, sides(maps.trace, maps.kind), {} if view == "neuron" else merged)
+    return GroupedAxes(maps.trace, sides(maps.trace, maps.kind), {} if view == "neuron" else merged)
 
 
 def parameters(

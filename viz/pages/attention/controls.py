@@ -22,7 +22,7 @@ from viz.i18n.errors import lacks
 from viz.i18n.format import attention_name, scale_name
 from viz.i18n.messages import in_language
 from viz.pages.attention.text import below_name, combination_name, drawing_name, metric_name, order_name, quantity_name
-from viz.pages.attention.view import HeadView
+from viz.pages.attention.view import HeadSettings
 from viz.state.session import Key, attention_kinds, choice, choose, current_session
 
 FILTERS = "head_filters"
@@ -53,7 +53,7 @@ DRAWINGS = ("map", "lines")
 BELOW = ("steps", "importance")
 
 
-def show_controls(model: TextModel) -> HeadView:
+def show_controls(model: TextModel) -> HeadSettings:
     """What is drawn of every head."""
     kinds = attention_kinds(model.network)
     row = st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center")
@@ -68,10 +68,10 @@ def show_controls(model: TextModel) -> HeadView:
     low = row.container(horizontal=True, vertical_alignment="center", width="content", gap="small")
     low.caption(_("Hide weights <"), width="content")
     threshold = number(low, _("Hide weights <"), Choice.THRESHOLD, 0.0, width=110) or 0.0
-    return HeadView(kind, Quantity(quantity), scale, threshold=threshold)
+    return HeadSettings(kind, Quantity(quantity), scale, threshold=threshold)
 
 
-def show_head_controls(wish: HeadView, model: TextModel) -> HeadView:
+def show_head_controls(wish: HeadSettings, model: TextModel) -> HeadSettings:
     """Which heads there are, in which order, and with which number."""
     row = st.container(horizontal=True, vertical_alignment="center")
     metric = pick(_("Number of each head"), list(METRICS), Choice.METRIC, metric_name, row)
@@ -95,7 +95,7 @@ def show_head_controls(wish: HeadView, model: TextModel) -> HeadView:
     return replace(wish, layers=layers, heads=heads, least=least, most=most)
 
 
-def show_figure_controls(wish: HeadView) -> HeadView:
+def show_figure_controls(wish: HeadSettings) -> HeadSettings:
     """What the large figure joins, and how it is drawn."""
     row = st.container(horizontal=True, horizontal_alignment="distribute")
     combination = choose(_("Combine"), COMBINED, COMBINED[0], Choice.COMBINATION, combination_name, row)

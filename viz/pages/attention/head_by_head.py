@@ -17,7 +17,15 @@ from viz.i18n.catalogue import _
 from viz.i18n.messages import in_language
 from viz.jobs import TableTask
 from viz.pages.attention.figure import large
-from viz.pages.attention.head_grid import Counted, Thumbnail, Thumbnails, arranged, pooled, pooled_positive, thumbnail
+from viz.pages.attention.head_grid import (
+    MetricMasks,
+    Thumbnail,
+    Thumbnails,
+    arrange_thumbnails,
+    pooled,
+    pooled_positive,
+    thumbnail,
+)
 from viz.pages.attention.text import combination_name
 from viz.pages.attention.view import HeadImage, HeadMaps
 from viz.state.session import Selection, Session
@@ -77,7 +85,9 @@ def scale_of(shown: HeadMaps, chosen: Selection, image: HeadImage, made: Thumbna
 def known_thumbnails(shown: HeadMaps, found: Mapping[Any, Any]) -> Thumbnails:
     """Those of the heads that were found so far."""
     places = [*np.ndindex(shown.maps.layers, shown.maps.heads)]
-    return arranged(shown, {place: found[key] for place in places if (key := head_key(shown, *place)) in found})
+    return arrange_thumbnails(
+        shown, {place: found[key] for place in places if (key := head_key(shown, *place)) in found}
+    )
 
 
 def begin_job(
@@ -91,7 +101,7 @@ def begin_job(
     """Begin with what is not known yet: these heads together, where they are to be shown so, then each head, the chosen
     one first. image: of the chosen head.
     """
-    counted = Counted(shown)
+    counted = MetricMasks(shown)
 
     def compute(layer: int, head: int) -> Thumbnail:
         shown.maps.require_room()

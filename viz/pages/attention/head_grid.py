@@ -17,7 +17,7 @@ from torch import Tensor
 from model.analysis.attention_maps import Quantity
 from model.capture.interventions import RemovedHead, removed_heads
 from model.message import Message
-from model.runtime import superseded
+from model.runtime import cancellation
 from viz.figures.axis import Axis
 from viz.figures.figure import Caption
 from viz.figures.head_grid import HeadGrid
@@ -254,14 +254,14 @@ class Thumbnail(NamedTuple):
 
 def thumbnails(shown: HeadMaps) -> Thumbnails:
     """Group by group, so that the maps of all heads are never in memory together."""
-    counted = Counted(shown)
-    return arranged(
+    counted = MetricMasks(shown)
+    return arrange_thumbnails(
         shown, {(layer, heads.start): thumbnail(shown, layer, heads, counted) for layer, heads in shown.maps.groups()}
     )
 
 
-def arranged(shown: HeadMaps, parts: Mapping[tuple[int, int], Thumbnail]) -> Thumbnails:
-    """Those that there are, by their layer and first head."""
+def arrange_thumbnails(shown: HeadMaps, parts: Mapping[tuple[int, int], Thumbnail]) -> Thumbnails:
+    """Groups of heads by layer and first head, as arrays of all heads: those that wait stay 0, their value NaN."""
     block = block_size(*shown.shape, CELLS)
     rows, columns = (math.ceil(count / of) for count, of in zip(shown.shape, block, strict=True))
     shape = (shown.maps.layers, shown.maps.heads, rows, columns)
@@ -276,8 +276,8 @@ def arranged(shown: HeadMaps, parts: Mapping[tuple[int, int], Thumbnail]) -> Thu
     return Thumbnails(cells, strengths, values, block, known)
 
 
-class Counted:
-    """What the metric counts in the maps and in the pinned ones, see `marked`; made once."""
+class MetricMasks:
+    """Keys that the metric counts, see `marked`: `own` of this trace, `pinned` of the pinned one; computed once."""
 
     def __init__(self, shown: HeadMaps) -> None:
         self._shown = shown
@@ -292,22 +292,22 @@ class Counted:
         return marked(self._shown.pinned, self._shown.wish.metric)
 
 
-def thumbnail(shown: HeadMaps, layer: int, heads: slice, counted: Counted) -> Thumbnail:
+def thumbnail(shown: HeadMaps, layer: int, heads: slice, counted: MetricMasks) -> Thumbnail:
     """Some heads of a layer."""
     name, block = shown.wish.metric, block_size(*shown.shape, CELLS)
     weights = shown.maps.weights(layer, heads)
-    superseded.check()
+    cancellation.check()
     values = measured(name, shown.maps, layer, heads, weights, counted.own, shown.measured_runs).double().cpu().numpy()
     if shown.differing:
         values = values - _pinned_metric(shown, layer, heads, counted)
-    superseded.check()
+    cancellation.check()
     drawn = shown.drawn(layer, heads, weights)
     smaller = pooled if shown.differing else pooled_positive
     strengths = pooled_positive(drawn.strength, block).cpu().numpy() if shown.wish.threshold else None
     return Thumbnail(smaller(drawn.cells, block).cpu().numpy(), strengths, values)
 
 
-def _pinned_metric(shown: HeadMaps, layer: int, heads: slice, counted: Counted) -> NDArray[np.float64] | float:
+def _pinned_metric(shown: HeadMaps, layer: int, heads: slice, counted: MetricMasks) -> NDArray[np.float64] | float:
     """That of the pinned trace, on its own tokens; NaN where that has no such heads."""
     if shown.pinned is None or layer >= shown.pinned.layers:
         return math.nan

@@ -24,7 +24,7 @@ from viz.i18n.errors import lacks
 from viz.i18n.format import duration, literal
 from viz.jobs import TableJob, TableTask
 from viz.pages.attention.importance_figures import (
-    Weighed,
+    HeadImportance,
     alike_panels,
     effects_panels,
     importance_table,
@@ -35,9 +35,9 @@ from viz.pages.attention.importance_figures import (
 )
 from viz.render.view import view
 from viz.state import training
-from viz.state.pieces import run_labels
 from viz.state.serving import by_channel
 from viz.state.session import Key, Selection, Session, attention_kinds, current_session
+from viz.state.token_groups import run_labels
 from viz.ui.job_view import show_job
 from viz.ui.parts import Drawing, Placed, data_table
 from viz.ui.prediction import Subject
@@ -60,7 +60,7 @@ class Part(StrEnum):
 
 
 @dataclass(frozen=True)
-class Places:
+class Containers:
     """Under the heads, sentences and maps; under the chosen one; and for the numbers behind it all."""
 
     heads: DeltaGenerator
@@ -71,7 +71,7 @@ class Places:
     table: ExpanderContainer
 
 
-def show(places: Places, model: TextModel, kind: AttentionKind, chosen: Selection) -> Drawing:
+def show(places: Containers, model: TextModel, kind: AttentionKind, chosen: Selection) -> Drawing:
     """What stands under the heads and under the chosen one.
 
     Raises:
@@ -141,7 +141,7 @@ def hold(session: Session) -> None:
         st.button(_("Pause the training and measure"), key=Part.PAUSE, on_click=live.pause)
 
 
-def pinned_sentence(session: Session, weighed: Weighed) -> str:
+def pinned_sentence(session: Session, weighed: HeadImportance) -> str:
     """Whether there is something to compare with."""
     if session.pin is None or weighed.pinned is not None:
         return ""
@@ -153,7 +153,7 @@ def pinned_sentence(session: Session, weighed: Weighed) -> str:
     return _("The pinned trace was not measured, which takes its own passes: open this view first, then pin.")
 
 
-def pair_sentence(found: Measured, weighed: Weighed, alike: Likeness, head: Place) -> str:
+def pair_sentence(found: Measured, weighed: HeadImportance, alike: Likeness, head: Place) -> str:
     """What is lost with the head and the one most like it; nothing of a head that is removed."""
     nearest = None if head in weighed.removed else alike.nearest(*head[1:])
     if nearest is None or found.measuring is None:
@@ -280,7 +280,7 @@ def _new(session: Session, trace: Trace, model: TextModel) -> Measured:
     return Measured(trace, removals, kinds, removals.seconds() * len(removals.places(kinds)))
 
 
-def weigh(session: Session, found: Measured) -> Weighed | None:
+def weigh(session: Session, found: Measured) -> HeadImportance | None:
     """What was measured, once it is all there."""
     if found.measuring is None:
         return None
@@ -296,4 +296,4 @@ def weigh(session: Session, found: Measured) -> Weighed | None:
             unlike = each.removals.predicts != predicts
             pinned = None if unlike else each.measuring.effects
     differing = session.differing and pinned is not None
-    return Weighed(found.trace, found.measuring.effects, loss, predicts, removed, pinned, differing, unlike)
+    return HeadImportance(found.trace, found.measuring.effects, loss, predicts, removed, pinned, differing, unlike)

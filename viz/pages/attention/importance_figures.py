@@ -29,7 +29,7 @@ from viz.ui.plots import PINNED, head_panel
 BAR = "#5c7cfa"
 
 
-def effects_panels(weighed: Weighed, kinds: Sequence[AttentionKind], chosen: Place) -> Panels:
+def effects_panels(weighed: HeadImportance, kinds: Sequence[AttentionKind], chosen: Place) -> Panels:
     """A cell for each head of these kinds; framed in colour: removed already."""
     tables = [_table(weighed.effects, kind, weighed.shown) for kind in kinds]
     top = max(float(np.nanmax(np.abs(table), initial=0.0)) for table in tables) or 1e-9
@@ -50,7 +50,7 @@ def effects_panels(weighed: Weighed, kinds: Sequence[AttentionKind], chosen: Pla
     )
 
 
-def ranking_chart(weighed: Weighed, chosen: Place) -> Chart:
+def ranking_chart(weighed: HeadImportance, chosen: Place) -> Chart:
     """The heads by what their loss costs; of the pinned trace, where it was measured there, beside."""
     ranked = weighed.ranked
     names, places = [head_name(place, weighed.alone) for place in ranked], np.arange(len(ranked))
@@ -68,7 +68,7 @@ def ranking_chart(weighed: Weighed, chosen: Place) -> Chart:
     return Chart(above, series, x_axis, y_axis, chosen=framed, tall=120)
 
 
-def alike_panels(weighed: Weighed, alike: Likeness, chosen: Place) -> Panels:
+def alike_panels(weighed: HeadImportance, alike: Likeness, chosen: Place) -> Panels:
     """Every head of the chosen one's kind beside it: where it looks, and what it gives."""
     maps = np.asarray(1 - alike.maps, np.float32)
     pairs: list[tuple[str, str, NDArray[np.float32], float]] = [
@@ -101,7 +101,7 @@ def _head_panels(above: Caption, panels: Sequence[Panel]) -> Panels:
     return Panels(above, panels, slot=150, cell=24, cells=titles, words=words)
 
 
-def importance_table(weighed: Weighed, labels: Sequence[str]) -> pd.DataFrame:
+def importance_table(weighed: HeadImportance, labels: Sequence[str]) -> pd.DataFrame:
     """A row a head. labels: of the tokens at the predictions' positions."""
     places, effects = list(weighed.effects), list(weighed.effects.values())
     moved = Message("largest KL, nats") if weighed.predicts else Message("largest of one token")
@@ -130,7 +130,7 @@ def _table(
     return found
 
 
-def about_effects(weighed: Weighed, differing: bool = False) -> About:
+def about_effects(weighed: HeadImportance, differing: bool = False) -> About:
     """Of what removing each head does."""
     if not weighed.predicts:
         sentence = Message("Each head is removed in turn: how far that moves the last states of this text, as a share.")
@@ -165,7 +165,7 @@ FREE = 0.01  # nats, or of a bare encoder the share of its states: a head that c
 
 
 @dataclass(frozen=True)
-class Weighed:
+class HeadImportance:
     """effects: what the loss of each head costs, `pinned`: in the pinned trace, none where it was not measured there.
 
     loss: with all heads. predicts: whether the model does. removed: heads that are so already. differing: differences
@@ -231,7 +231,7 @@ def head_name(place: Place, alone: bool) -> str:
     return name if alone else joined(" ", attention_title(place[0]), name)
 
 
-def verdict(weighed: Weighed, labels: Sequence[str]) -> str:
+def verdict(weighed: HeadImportance, labels: Sequence[str]) -> str:
     """How many heads can be spared, and which matters most. labels: of the tokens at the predictions' positions."""
     ranked, alone = weighed.ranked, weighed.alone
     if not ranked:
@@ -267,11 +267,11 @@ def verdict(weighed: Weighed, labels: Sequence[str]) -> str:
     )
 
 
-def _amount(weighed: Weighed, value: float) -> str:
+def _amount(weighed: HeadImportance, value: float) -> str:
     return in_language(weighed.amount(value))
 
 
-def together(weighed: Weighed, chosen: Place, other: Place, both: Effect) -> str:
+def together(weighed: HeadImportance, chosen: Place, other: Place, both: Effect) -> str:
     """What is lost with a head and the one most like it, beside what is lost with each alone."""
     each = [weighed.cost(place) for place in (chosen, other)]
     cost = both.moved if weighed.by_divergence else both.loss
@@ -287,7 +287,7 @@ def together(weighed: Weighed, chosen: Place, other: Place, both: Effect) -> str
     return sentence
 
 
-def of_chosen(weighed: Weighed, chosen: Place, labels: Sequence[str]) -> str:
+def of_chosen(weighed: HeadImportance, chosen: Place, labels: Sequence[str]) -> str:
     """What the chosen head is worth."""
     effect, ranked = weighed.effects[chosen], weighed.ranked
     name = _("Layer {layer}, head {head}").format(layer=chosen[1] + 1, head=chosen[2] + 1)

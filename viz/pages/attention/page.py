@@ -40,14 +40,14 @@ from viz.pages.attention.head_by_head import (
     scale_of,
 )
 from viz.pages.attention.head_grid import Heads, Thumbnails, heads_grid, thumbnails
-from viz.pages.attention.importance import Places
+from viz.pages.attention.importance import Containers
 from viz.pages.attention.steps import query_steps, steps_name, steps_table
 from viz.pages.attention.text import bertviz_name, explain, missing, refusal, trace_name
 from viz.pages.attention.vectors import vector_panels
-from viz.pages.attention.view import HeadImage, HeadMaps, HeadView
+from viz.pages.attention.view import HeadImage, HeadMaps, HeadSettings
 from viz.render.view import FigureView, to_first, view
-from viz.state.pieces import merged, of_trace
 from viz.state.session import Selection, Session, choose, current_session
+from viz.state.token_groups import merged, of_trace
 from viz.ui.long_text import is_very_long, watch_job
 from viz.ui.parts import Drawing, Placed, Rest, Views, data_table, expander
 
@@ -150,15 +150,15 @@ def page(model: TextModel) -> Views:
     return views
 
 
-def importance_places(steps: DeltaGenerator, beside: DeltaGenerator) -> Places:
+def importance_places(steps: DeltaGenerator, beside: DeltaGenerator) -> Containers:
     """Places of the importance of heads, under the heads and under the chosen one."""
     table = expander(importance.Part.DATA, _("Data: importance"))
     above, maps = steps.container(), steps.container()
     chosen_one, alike, pair = (beside.container() for _part in range(3))
-    return Places(above, maps, chosen_one, alike, pair, table)
+    return Containers(above, maps, chosen_one, alike, pair, table)
 
 
-def maps_now(wish: HeadView, session: Session) -> HeadMaps:
+def maps_now(wish: HeadSettings, session: Session) -> HeadMaps:
     """Maps of the session's trace as the controls want them."""
     return HeadMaps(session.trace, wish, session.comparison, session.differing, merged(session))
 
@@ -245,7 +245,7 @@ def query_closely(shown: HeadMaps, chosen: Selection, place: DeltaGenerator) -> 
     return Closely([(place, view) for view in views], lacking, staged=staged, vectors=vectors)
 
 
-def importance_closely(places: Places, model: TextModel, kind: AttentionKind, chosen: Selection) -> Closely:
+def importance_closely(places: Containers, model: TextModel, kind: AttentionKind, chosen: Selection) -> Closely:
     """What each head is good for."""
     weighing = importance.show(places, model, kind, chosen)
     weighed, lacking = unless_absent(partial(next, weighing))

@@ -26,8 +26,8 @@ from viz.i18n.format import significant
 from viz.i18n.messages import joined
 from viz.pages.attention.text import about_steps, missing
 from viz.pages.attention.view import HeadMaps
-from viz.state.pieces import Runs
 from viz.state.session import Selection
+from viz.state.token_groups import GroupedAxes
 from viz.ui.parts import frame_of, stamp
 from viz.ui.plots import array, step_names
 
@@ -76,7 +76,7 @@ def token_steps(maps: Maps, chosen: Selection, query: int) -> Steps:
     return Steps(stage, weighted, maps.trace[f"{path}.heads"][head, query].float())
 
 
-def merged_steps(of_queries: Sequence[Steps], runs: Runs) -> Steps:
+def merged_steps(of_queries: Sequence[Steps], runs: GroupedAxes) -> Steps:
     """One of several queries, over the columns of these runs."""
 
     def mean(every: Sequence[Tensor]) -> Tensor:

@@ -20,13 +20,13 @@ from viz.figures.figure import About
 from viz.i18n.catalogue import _
 from viz.i18n.format import significant
 from viz.i18n.messages import joined
-from viz.pages.attention.view import HeadMaps, HeadView
+from viz.pages.attention.view import HeadMaps, HeadSettings
 from viz.state.session import Selection
 from viz.ui.parts import classes, explanation
 from viz.ui.plots import scores_formula
 
 
-def explain(key: str, network: Network, wish: HeadView, below: str) -> None:
+def explain(key: str, network: Network, wish: HeadSettings, below: str) -> None:
     """The line "What am I looking at?" for what the controls say. below: what stands under the heads."""
     if below == "importance":
         return explain_importance(key)

@@ -17,7 +17,7 @@ from model.analysis.head_metrics import after_the_same, metric
 from model.capture.interventions import ChangedMask
 from model.network.transformer import Network
 from viz.i18n.format import sides, tokens
-from viz.state.pieces import Runs
+from viz.state.token_groups import GroupedAxes
 
 if TYPE_CHECKING:
     from model.analysis.comparison import Comparison
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class HeadView:
+class HeadSettings:
     """What the controls say.
 
     order: "layer", "highest" or "lowest" of the metric. layers, heads: those to show, counted from 0. least, most:
@@ -70,7 +70,7 @@ class HeadMaps:
     def __init__(
         self,
         trace: Trace,
-        wish: HeadView,
+        wish: HeadSettings,
         comparison: Comparison | None,
         differing: bool,
         merged: Mapping[str, Pieces] = {},
@@ -83,13 +83,13 @@ class HeadMaps:
             pinned = Maps(comparison.pinned, wish.kind, wish.quantity)
             self.pinned = pinned if pinned.heads == self.maps.heads else None
         self.rows, self.columns = sides(trace, wish.kind)
-        self.runs = Runs(trace, (self.rows, self.columns), merged)
+        self.runs = GroupedAxes(trace, (self.rows, self.columns), merged)
         self.row_labels, self.column_labels = self.runs.labels
 
     @property
-    def measured_runs(self) -> Runs | None:
-        """What is one row and one column of the map whose numbers are shown; None: tokens, also beside a pinned map,
-        whose runs are others.
+    def measured_runs(self) -> GroupedAxes | None:
+        """Groups of merged tokens that the metric is computed on; None, for single tokens, where nothing is merged, and
+        beside a pinned map, whose groups differ.
         """
         return self.runs if self.runs.joined and self.comparison is None else None
 
@@ -207,7 +207,7 @@ class HeadMaps:
 
 
 def measured(
-    name: str, maps: Maps, layer: int, heads: slice, weights: Tensor, counted: Tensor, runs: Runs | None = None
+    name: str, maps: Maps, layer: int, heads: slice, weights: Tensor, counted: Tensor, runs: GroupedAxes | None = None
 ) -> Tensor:
     """A metric of some heads (head) with these weights. counted: see `marked`. runs: what is one row and one column of
     the map; None: tokens.
@@ -219,9 +219,9 @@ def measured(
     return metric(name, weights, counted, sink)
 
 
-def marked(maps: Maps, metric: str, runs: Runs | None = None) -> Tensor:
-    """What a metric counts: the keys that are special tokens; for induction, in a text that looks at itself, the keys
-    after a query's earlier likes. The other metrics ask for nothing. runs: see `measured`.
+def marked(maps: Maps, metric: str, runs: GroupedAxes | None = None) -> Tensor:
+    """Keys that a metric counts: for "special", special tokens; for "induction", keys right behind an earlier copy of
+    the query's token. Other metrics need none. runs: see `measured`.
     """
     if metric not in ("special", "induction"):
         return torch.empty(0)
@@ -234,7 +234,7 @@ def marked(maps: Maps, metric: str, runs: Runs | None = None) -> Tensor:
     return after_the_same(labels).to(device)
 
 
-def metrics(maps: Maps, *names: str, runs: Runs | None = None) -> dict[str, NDArray[np.float64]]:
+def metrics(maps: Maps, *names: str, runs: GroupedAxes | None = None) -> dict[str, NDArray[np.float64]]:
     """Numbers of every head (layer, head), by name. runs: see `measured`."""
     found = {name: np.zeros((maps.layers, maps.heads)) for name in names}
     counted = {name: marked(maps, name, runs) for name in names}

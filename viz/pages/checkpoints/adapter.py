@@ -23,7 +23,7 @@ from viz.i18n.messages import joined
 from viz.pages.checkpoints.compare import COLOURS, layer_chart, layered, stacks_of, trace_button
 from viz.pages.checkpoints.components import Column
 from viz.pages.checkpoints.heads import leave
-from viz.pages.checkpoints.measuring import Adapting, adapting
+from viz.pages.checkpoints.measuring import AdapterChanges, adapting
 from viz.pages.checkpoints.subjects import Subject, chosen_place, merged, merged_table, name_of_base, subjects
 from viz.pages.checkpoints.tensor import beside, title
 from viz.pages.checkpoints.tensor_figures import spectrum_sentence
@@ -83,7 +83,7 @@ def choose_base(session: Session, subject: Subject) -> None:
         assumptions.fields(row, subject.name, {"base": None}, (), 1, shown_model.show, bases)
 
 
-def sentence(whole: Subject, found: Adapting) -> str:
+def sentence(whole: Subject, found: AdapterChanges) -> str:
     """What it is, what of, and which modules in which layers it changes."""
     from model.checkpoints.adapter_base import base_name
 
@@ -116,7 +116,7 @@ def ranges(numbers: list[int]) -> str:
     return ", ".join(str(first) if first == last else f"{first}–{last}" for first, last in runs)
 
 
-def adapter_columns(found: Adapting) -> list[Column]:
+def adapter_columns(found: AdapterChanges) -> list[Column]:
     """How much each weight is changed, as far as it is known."""
     return [
         Column(RELATION, found.column("relative")),
@@ -127,7 +127,7 @@ def adapter_columns(found: Adapting) -> list[Column]:
     ]
 
 
-def adapter_table(found: Adapting) -> pd.DataFrame:
+def adapter_table(found: AdapterChanges) -> pd.DataFrame:
     """A line for each weight, with its singular values, of which there are at most as many as in the file."""
     every = found.every()
     rows = {
@@ -143,7 +143,7 @@ def adapter_table(found: Adapting) -> pd.DataFrame:
     return pd.DataFrame(rows).sort_values(RELATION, ascending=False, ignore_index=True)
 
 
-def values(subject: Subject, found: Adapting, info: TensorInfo) -> None:
+def values(subject: Subject, found: AdapterChanges, info: TensorInfo) -> None:
     """The singular values of the chosen ΔW."""
     change = found.of(info)
     title(info, shape_text(info.shape))

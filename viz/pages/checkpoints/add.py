@@ -13,7 +13,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from model.checkpoints import hub
 from model.message import Message
-from model.runtime import superseded
+from model.runtime import cancellation
 from model.runtime.errors import CheckpointError
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
@@ -313,12 +313,12 @@ class Download(Job[Path]):
         try:
             return hub.fetch(self.offer, self._count)
         except CheckpointError:
-            superseded.check()  # the library may have made an error of what ends it
+            cancellation.check()  # the library may have made an error of what ends it
             raise
 
     def _count(self, size: float) -> None:
         if self.cancelled:
-            raise superseded.SupersededError
+            raise cancellation.SupersededError
         self.advance(min(size, self.total) - self.done)
 
 

@@ -29,7 +29,7 @@ from viz.pages.checkpoints import heads as weights_heads
 from viz.pages.checkpoints import runs, tensor
 from viz.pages.checkpoints.components import Column
 from viz.pages.checkpoints.heads import KIND, LEAVE, NAMES, leave, open_head
-from viz.pages.checkpoints.measuring import Moving, TensorTable, moving
+from viz.pages.checkpoints.measuring import TensorTable, WeightChanges, moving
 from viz.pages.checkpoints.subjects import (
     Subject,
     aligned,
@@ -124,7 +124,7 @@ def unlike(before: Subject, after: Subject) -> list[tuple[str, str, str]]:
     return rows + [(name, old[name], new[name]) for name in new if name in old and old[name] != new[name]]
 
 
-def differences(before: Subject, after: Subject, found: Moving) -> str:
+def differences(before: Subject, after: Subject, found: WeightChanges) -> str:
     """How much both have in common, and what only one has, in a sentence."""
     parts = [_("{count} tensors in both").format(count=len(found.table))]
     rows = unlike(before, after)
@@ -137,7 +137,7 @@ def differences(before: Subject, after: Subject, found: Moving) -> str:
     return " · ".join(parts)
 
 
-def tensors(before: Subject, after: Subject, found: Moving) -> None:
+def tensors(before: Subject, after: Subject, found: WeightChanges) -> None:
     """The ranking, the most moved first, and the chosen tensor of both."""
     file, sentence = f"{before.name} → {after.name}", differences(before, after, found)
     chosen = place_of(found)
@@ -149,11 +149,11 @@ def tensors(before: Subject, after: Subject, found: Moving) -> None:
     left_over(before, after)
 
 
-def moved_data(before: Subject, after: Subject, found: Moving) -> None:
+def moved_data(before: Subject, after: Subject, found: WeightChanges) -> None:
     data_table("moved_data", partial(moved_table, found), f"moved-{before.name}-{after.name}")
 
 
-def place_of(found: Moving) -> int:
+def place_of(found: WeightChanges) -> int:
     """The number of the tensor that is looked at, at first the most moved."""
     changes = np.nan_to_num(found.column("relative"), posinf=0.0)
     return chosen_place(found.table, changes.__getitem__)
@@ -167,7 +167,7 @@ def left_over(before: Subject, after: Subject) -> None:
         data_table("left_over", lambda: pd.DataFrame(rows, columns=columns), f"only-{before.name}-{after.name}", title)
 
 
-def layers(before: Subject, after: Subject, found: Moving) -> None:
+def layers(before: Subject, after: Subject, found: WeightChanges) -> None:
     """A line for each kind of matrix over the layers."""
     stacks = stacks_of(layered([info.name for info in found.table]))
     if not stacks:
@@ -206,7 +206,7 @@ def pin_and_show(before: Subject, after: Subject) -> None:
         source = texts.first_source(shown)
         texts.write_source(source)
     other = Session()
-    trace = other.look(model, source, target)
+    trace = other.trace_input(model, source, target)
     session.pin = Pin(before.name, source, trace, model, (other.source, other.target), other.ended)
     session.differing = True
     st.session_state[Key.MODEL] = after.name
@@ -250,7 +250,7 @@ RELATION = "‖B−A‖/‖A‖"
 RELATIVE = 4  # the number of the column by which the tree is sorted: after name, shape, type and bytes
 
 
-def moved_columns(found: Moving) -> list[Column]:
+def moved_columns(found: WeightChanges) -> list[Column]:
     """How far the tensors that both have moved."""
     return [
         Column(RELATION, found.column("relative")),
@@ -260,12 +260,12 @@ def moved_columns(found: Moving) -> list[Column]:
     ]
 
 
-def places(found: Moving) -> list[str]:
+def places(found: WeightChanges) -> list[str]:
     """Where in each tensor its largest change is."""
     return ["" if each is None else ", ".join(map(str, each.place)) for each in found.every()]
 
 
-def moved_table(found: Moving) -> pd.DataFrame:
+def moved_table(found: WeightChanges) -> pd.DataFrame:
     rows = {
         _("tensor"): [info.name for info in found.table],
         _("shape"): [shape_text(info.shape) for info in found.table],
@@ -357,7 +357,7 @@ HEADS = "moved_heads"
 
 
 def show_moved_heads(
-    session: Session, before: Subject, after: Subject, found: Moving, explain: Callable[[], None]
+    session: Session, before: Subject, after: Subject, found: WeightChanges, explain: Callable[[], None]
 ) -> None:
     """Which heads moved."""
     both = []

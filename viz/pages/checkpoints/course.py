@@ -18,7 +18,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from model.capture.trace import ATTENTION_PATHS
 from model.runtime.errors import CheckpointError
-from model.training.course_files import Course, course_of
+from model.training.training_log import Course, course_of
 from viz.components.view import Answer, View
 from viz.figures.axis import Axis, Scale
 from viz.figures.chart import Chart, Series
@@ -33,7 +33,7 @@ from viz.pages.checkpoints.measuring import BY_PATH
 from viz.pages.checkpoints.subjects import Subject, closed_words, hints_of, model_of
 from viz.render.panels import grouped_panel
 from viz.render.view import FigureView, view
-from viz.state import pieces, texts
+from viz.state import texts, token_groups
 from viz.state.session import Session, attention_kinds, choose
 from viz.ui.job_view import LiveRegion, follow, job_words, watch
 from viz.ui.parts import data_table
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from model.analysis.pieces import Pieces
     from model.capture.trace import AttentionKind
     from model.inference.text_model import TextModel
-    from model.training.course_files import Curve
+    from model.training.training_log import Curve
 
 LOSSES, FILM = "course_losses", "course_film"
 MOST = 24  # checkpoints with a picture: of more the first, the last and some between
@@ -193,7 +193,7 @@ class Frame:
 
 
 @dataclass(frozen=True)
-class Asked:
+class CourseRequest:
     """What is to be computed: on which texts, of which layer of which attention."""
 
     source: str
@@ -207,7 +207,7 @@ class FilmJob(TableJob):
 
     patience = 20.0
 
-    def __init__(self, subjects: Sequence[Subject], told: Sequence[str], asked: Asked) -> None:
+    def __init__(self, subjects: Sequence[Subject], told: Sequence[str], asked: CourseRequest) -> None:
         super().__init__(
             [
                 TableTask(str(subject.path), 1, partial(frame_of, subject.path, hints, asked))
@@ -216,7 +216,7 @@ class FilmJob(TableJob):
         )
 
 
-def frame_of(path: Path, told: str, asked: Asked) -> Frame:
+def frame_of(path: Path, told: str, asked: CourseRequest) -> Frame:
     """Of a checkpoint, which is let go of afterwards.
 
     Raises:
@@ -238,7 +238,7 @@ def frame_of(path: Path, told: str, asked: Asked) -> Frame:
     visible = np.broadcast_to(trace.visible(paths[asked.layer]).cpu().numpy(), weights.shape)
     of_kind = sides(trace, asked.kind)
     rows, columns = (tokens(trace, side) for side in of_kind)
-    found = pieces.of_tokens(model, trace.source_tokens, trace.target_tokens)
+    found = token_groups.of_tokens(model, trace.source_tokens, trace.target_tokens)
     runs = {side: each.of_first(min(LONGEST, len(each.tokens))) for side, each in found.items()}
     return Frame(
         weights[:, :LONGEST, :LONGEST].copy(),
@@ -284,7 +284,7 @@ def show_film(session: Session, chosen: Sequence[tuple[Subject, int | None]]) ->
         row,
     )
     source, target = texts.texts(last)
-    asked = Asked(source, target or session.written, kind, layer)
+    asked = CourseRequest(source, target or session.written, kind, layer)
     thinned = [chosen[place] for place in evenly(len(chosen), MOST)]
     try:
         told = tuple(hints_of(subject) for subject, _step in thinned)
@@ -297,7 +297,7 @@ def show_film(session: Session, chosen: Sequence[tuple[Subject, int | None]]) ->
         _("step {step}").format(step=f"{step:,}") if step is not None else subject.name for subject, step in thinned
     ]
     open_at = partial(open_checkpoint_at, [subject.name for subject in subjects], kind, layer, head)
-    merge = pieces.wanted(session)
+    merge = token_groups.wanted(session)
     follow([film], lambda: film_panels(film, subjects, names, head, merge, open_at, FILM))
     return lambda: written_table(film, subjects, names)
 
@@ -379,5 +379,10 @@ def written_table(film: FilmJob, subjects: Sequence[Subject], names: Sequence[st
 
 
 @st.cache_resource(max_entries=2, show_spinner=False, hash_funcs=BY_PATH)
-def film_of(changed: tuple[int, ...], subjects: tuple[Subject, ...], told: tuple[str, ...], asked: Asked) -> FilmJob:  # noqa: ARG001 - of the key in the cache
+def film_of(
+    changed: tuple[int, ...],  # noqa: ARG001 - of the key in the cache
+    subjects: tuple[Subject, ...],
+    told: tuple[str, ...],
+    asked: CourseRequest,
+) -> FilmJob:
     return FilmJob(subjects, told, asked)

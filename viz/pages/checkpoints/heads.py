@@ -24,7 +24,7 @@ from viz.i18n.catalogue import _
 from viz.i18n.errors import reason_words
 from viz.i18n.format import attention_name, literal, significant
 from viz.i18n.messages import joined
-from viz.pages.checkpoints.measuring import Measured
+from viz.pages.checkpoints.measuring import TensorStatistics
 from viz.pages.checkpoints.subjects import CHECKPOINT, REGION, Subject, closed_words, model_of
 from viz.pages.checkpoints.tensor import beside
 from viz.pages.checkpoints.tensor_figures import NOT_FINITE
@@ -47,7 +47,7 @@ LEAVE = "checkpoints_leave"  # in the session: the page that a click has opened
 BOUND = (Key.MODEL, Key.SOURCE, Key.TARGET, CHECKPOINT, "compare_a", "compare_b", *REGION)
 
 
-def show(session: Session, subject: Subject, found: Measured) -> None:
+def show(session: Session, subject: Subject, found: TensorStatistics) -> None:
     """Norms of four matrices a head, and which heads are alike; only of what opens as a model."""
     leave()
     model = model_of(subject)

@@ -17,7 +17,7 @@ from viz.i18n.catalogue import _
 from viz.i18n.format import bytes_text, significant, token_sign
 from viz.pages.checkpoints import tensor, tensor_figures
 from viz.pages.checkpoints.components import findings
-from viz.pages.checkpoints.measuring import HealthJob, Measured
+from viz.pages.checkpoints.measuring import HealthJob, TensorStatistics
 from viz.pages.checkpoints.subjects import Subject, choose_tensor, chosen_place, model_of, subjects
 from viz.pages.checkpoints.tensor_figures import short
 from viz.state.session import Session
@@ -32,7 +32,7 @@ BESIDE = "health_beside"
 MEASURED, EXAMINED = "health_measured", "health_examined"  # bars
 
 
-def show(session: Session, subject: Subject, found: Measured) -> None:
+def show(session: Session, subject: Subject, found: TensorStatistics) -> None:
     """Findings in groups; a click chooses the tensor, which is shown large below."""
     other = beside(subject, found)
     if follow([found], partial(job_bar, MEASURED, found)):
@@ -50,7 +50,7 @@ def show(session: Session, subject: Subject, found: Measured) -> None:
     tensor.beside(explain, lambda: data_table("health_data", known.table, file) if known else None)
 
 
-def beside(subject: Subject, found: Measured) -> Subject | None:
+def beside(subject: Subject, found: TensorStatistics) -> Subject | None:
     """Another checkpoint of the same run, where there is one and it is chosen."""
     others = {each.name: each for each in subjects() if each.name != subject.name and same_embeddings(each, found)}
     if not others:
@@ -68,7 +68,7 @@ def beside(subject: Subject, found: Measured) -> Subject | None:
     return others.get(name or "")
 
 
-def same_embeddings(other: Subject, found: Measured) -> bool:
+def same_embeddings(other: Subject, found: TensorStatistics) -> bool:
     """Whether both have a table of tokens of one name and shape."""
     try:
         theirs = {(info.name, info.shape) for info in other.table()}
@@ -77,7 +77,7 @@ def same_embeddings(other: Subject, found: Measured) -> bool:
     return any(role(info.name) == "embedding" and (info.name, info.shape) in theirs for info in found.table)
 
 
-def report(subject: Subject, found: Measured, examined: HealthJob, other: Subject | None) -> Report | None:
+def report(subject: Subject, found: TensorStatistics, examined: HealthJob, other: Subject | None) -> Report | None:
     """What was found so far; None while nothing was."""
     if examined.findings is None:
         return None
@@ -88,21 +88,21 @@ def report(subject: Subject, found: Measured, examined: HealthJob, other: Subjec
     return Report(known, partial(labels, subject, found), other is not None)
 
 
-def labels(subject: Subject, found: Measured, name: str) -> Callable[[int], str] | None:
+def labels(subject: Subject, found: TensorStatistics, name: str) -> Callable[[int], str] | None:
     """What the rows of a tensor are called, where there is a tokenizer."""
     info = next(each for each in found.table if each.name == name)
     tokenizer = tensor_figures.tokenizer_of(info, model_of(subject))
     return tokenizer.label if tokenizer else None
 
 
-def place_of(found: Measured, known: Report | None) -> int:
+def place_of(found: TensorStatistics, known: Report | None) -> int:
     """The number of the tensor that is looked at, at first that of the first finding."""
     if not known or not known.found:
         return chosen_place(found.table)
     return chosen_place(found.table, lambda place: found.table[place].name == known.found[0].tensor)
 
 
-def on_finding(found: Measured, known: Report, clicked: dict[str, Any]) -> None:
+def on_finding(found: TensorStatistics, known: Report, clicked: dict[str, Any]) -> None:
     """A click on a finding chooses its tensor."""
     wanted = known.at(int(clicked["group"]), int(clicked["place"])).tensor
     choose_tensor(found.table, next(place for place, info in enumerate(found.table) if info.name == wanted))

@@ -46,7 +46,7 @@ class TensorTable(TableJob):
         return np.array([np.nan if each is None else getattr(each, name) for each in self.every()], np.float64)
 
 
-class Measured(TensorTable):
+class TensorStatistics(TensorTable):
     """The statistics of a table, by the place in the file."""
 
     def __init__(self, table: list[TensorInfo]) -> None:
@@ -60,7 +60,7 @@ class Measured(TensorTable):
         return self.values.get(info.place)
 
 
-class Moving(TensorTable):
+class WeightChanges(TensorTable):
     """How far every tensor that two tables have moved, by its name."""
 
     def __init__(self, before: list[TensorInfo], after: list[TensorInfo]) -> None:
@@ -84,7 +84,7 @@ class Moving(TensorTable):
         return info.dtype if alike or old.dtype == info.dtype else f"{old.dtype} → {info.dtype}"
 
 
-class Adapting(TensorTable):
+class AdapterChanges(TensorTable):
     """How much an adapter changes each weight that it is about, by the weight's name."""
 
     def __init__(self, subject: Subject) -> None:
@@ -110,7 +110,7 @@ class Adapting(TensorTable):
 class HealthJob(TableJob):
     """What is wrong with a file, as `findings`: at first without what only the singular values tell."""
 
-    def __init__(self, measured: Measured) -> None:
+    def __init__(self, measured: TensorStatistics) -> None:
         from model.analysis.weights.spectra import has_spectrum, spectrum
         from model.analysis.weights.statistics import first_of_places
 
@@ -128,7 +128,7 @@ class HealthJob(TableJob):
         return {place: values for place, values in self.values.items() if place != FIRST}
 
     @staticmethod
-    def _health(measured: Measured, spectra: dict[str, Tensor]) -> list[Finding]:
+    def _health(measured: TensorStatistics, spectra: dict[str, Tensor]) -> list[Finding]:
         from model.analysis.weights.health import health
 
         return health(measured.table, measured.values, spectra)
@@ -140,7 +140,7 @@ def _statistics(info: TensorInfo) -> Statistics:
     return statistics(info.load())
 
 
-def measured(subject: Subject) -> Measured:
+def measured(subject: Subject) -> TensorStatistics:
     """Begun when it is first asked for; the same for every session, and another when the file has changed.
 
     Raises:
@@ -149,13 +149,13 @@ def measured(subject: Subject) -> Measured:
     return _measured(str(subject.path), subject.changed, subject)
 
 
-def moving(before: Subject, after: Subject) -> Moving:
+def moving(before: Subject, after: Subject) -> WeightChanges:
     """The same of two files."""
     places = (str(before.path), before.changed, str(after.path), after.changed)
     return _moving(places, before, after)
 
 
-def adapting(subject: Subject) -> Adapting:
+def adapting(subject: Subject) -> AdapterChanges:
     """The same of what an adapter changes in its base.
 
     Raises:
@@ -168,15 +168,15 @@ BY_PATH: dict[str | type[Any], Callable[[Any], Any]] = {Subject: lambda subject:
 
 
 @st.cache_resource(max_entries=12, show_spinner=False, hash_funcs=BY_PATH)
-def _measured(path: str, changed: int, subject: Subject) -> Measured:  # noqa: ARG001 - of the key in the cache
-    return Measured(subject.table())
+def _measured(path: str, changed: int, subject: Subject) -> TensorStatistics:  # noqa: ARG001 - of the key in the cache
+    return TensorStatistics(subject.table())
 
 
 @st.cache_resource(max_entries=4, show_spinner=False, hash_funcs=BY_PATH)
-def _adapting(path: str, changed: int, subject: Subject) -> Adapting:  # noqa: ARG001 - of the key in the cache
-    return Adapting(subject)
+def _adapting(path: str, changed: int, subject: Subject) -> AdapterChanges:  # noqa: ARG001 - of the key in the cache
+    return AdapterChanges(subject)
 
 
 @st.cache_resource(max_entries=4, show_spinner=False, hash_funcs=BY_PATH)
-def _moving(places: tuple[str, int, str, int], before: Subject, after: Subject) -> Moving:  # noqa: ARG001 - of the key in the cache
-    return Moving(before.table(), after.table())
+def _moving(places: tuple[str, int, str, int], before: Subject, after: Subject) -> WeightChanges:  # noqa: ARG001 - of the key in the cache
+    return WeightChanges(before.table(), after.table())

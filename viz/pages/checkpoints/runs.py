@@ -15,7 +15,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from model.analysis.weights.statistics import statistics as measure
 from model.runtime.errors import CheckpointError
-from model.training.course_files import Course, course_of
+from model.training.training_log import Course, course_of
 from viz.figures.axis import Axis
 from viz.figures.chart import Chart, Series
 from viz.figures.compared import of_now
@@ -24,7 +24,7 @@ from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
 from viz.i18n.format import as_sentence, literal, significant
 from viz.pages.checkpoints import course
-from viz.pages.checkpoints.measuring import Measured, measured
+from viz.pages.checkpoints.measuring import TensorStatistics, measured
 from viz.pages.checkpoints.subjects import Subject, subjects
 from viz.render.view import FigureView, view
 from viz.state.session import Key, Session, choose
@@ -165,7 +165,7 @@ class Run:
 
     name: str
     place: int
-    found: Measured
+    found: TensorStatistics
 
     def value(self, tensor: str, statistic: str) -> float:
         info = next(each for each in self.found.table if each.name == tensor)

@@ -18,7 +18,7 @@ from viz.i18n.errors import translate_error
 from viz.i18n.format import bytes_text, duration, literal, shape_text, token_code, type_text
 from viz.i18n.messages import in_language
 from viz.pages.checkpoints import tensor_figures
-from viz.pages.checkpoints.measuring import Measured, measured
+from viz.pages.checkpoints.measuring import TensorStatistics, measured
 from viz.pages.checkpoints.subjects import REGION, Subject, model_of
 from viz.pages.checkpoints.tensor_figures import Blocks, Region, Weight, short, summary, whole
 from viz.render.view import view as figure_view
@@ -34,7 +34,7 @@ LOG, BLOCK, DETAIL, ROW = "w_log", "w_block", "w_detail", "w_row"
 CLOSER = 48  # rows and columns that a click looks at
 
 
-def show(subject: Subject, found: Measured, info: TensorInfo) -> None:
+def show(subject: Subject, found: TensorStatistics, info: TensorInfo) -> None:
     """The chosen tensor; its numbers are computed once. Of a single number all is said in the heading."""
     heading = title(info, f"{shape_text(info.shape)} · {type_text(info)} · {bytes_text(info.bytes)}")
     weight = weight_of(subject, found, info)
@@ -72,7 +72,7 @@ def beside(*parts: Callable[[], None]) -> None:
             part()
 
 
-def weight_of(subject: Subject, found: Measured, info: TensorInfo) -> Weight | str:
+def weight_of(subject: Subject, found: TensorStatistics, info: TensorInfo) -> Weight | str:
     """The tensor with its statistics, or why there is nothing to show, in a sentence."""
     statistics = found.of(info)
     if statistics is None and info.place in found.errors:

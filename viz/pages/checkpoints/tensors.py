@@ -14,7 +14,7 @@ from viz.i18n.catalogue import _
 from viz.i18n.format import bytes_text, shape_text
 from viz.pages.checkpoints import tensor
 from viz.pages.checkpoints.components import BINS, Column, tensor_tree
-from viz.pages.checkpoints.measuring import Measured, TensorTable
+from viz.pages.checkpoints.measuring import TensorStatistics, TensorTable
 from viz.pages.checkpoints.subjects import Subject, asked_place, choose_tensor, chosen_place
 from viz.state.session import Session
 from viz.ui.job_view import follow, job_progress
@@ -99,7 +99,7 @@ def on_tensor(table: Sequence[TensorInfo], clicked: Any) -> None:
     choose_tensor(table, int(clicked))
 
 
-def statistics_columns(found: Measured) -> list[Column]:
+def statistics_columns(found: TensorStatistics) -> list[Column]:
     """The statistics that are known."""
     return [
         Column(_("mean"), found.column("mean")),
@@ -125,7 +125,7 @@ def bars(found: Statistics | None) -> NDArray[np.float64]:
     return drawn
 
 
-def statistics_table(found: Measured) -> pd.DataFrame:
+def statistics_table(found: TensorStatistics) -> pd.DataFrame:
     """The whole table in full precision; a tensor in another's place has the other's numbers."""
     table = found.table
     columns: dict[str, Any] = {
@@ -152,7 +152,7 @@ def statistics_table(found: Measured) -> pd.DataFrame:
 TREE = "tensor_tree"
 
 
-def show(session: Session, subject: Subject, found: Measured) -> None:
+def show(session: Session, subject: Subject, found: TensorStatistics) -> None:
     """The tree goes on by itself while something is being measured."""
     chosen = chosen_place(found.table)
     follow([found], tree(found, subject.name, partial(statistics_columns, found), TREE, chosen))

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from model.analysis.feed_forward import (
-    Apart,
     Direction,
+    IsolatedPositions,
     Seen,
     off,
     positions_apart,
@@ -228,12 +228,12 @@ def apart_table(inputs: Inputs, chosen: Chosen) -> tuple[DataFrame, str]:
     return frame_of(table), sentence
 
 
-def _apart(trace: Trace, chosen: Chosen) -> Apart:
+def _apart(trace: Trace, chosen: Chosen) -> IsolatedPositions:
     order = list(reversed(range(len(trace.tokens_of(chosen.name)))))
     return positions_apart(trace, chosen.path, order)
 
 
-def _apart_rows(found: Apart) -> dict[str, float]:
+def _apart_rows(found: IsolatedPositions) -> dict[str, float]:
     rows = {
         Message("feed-forward: positions reversed, outputs reversed"): found.permuted,
         Message("feed-forward: each position alone, all together"): found.alone,

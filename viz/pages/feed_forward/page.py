@@ -201,7 +201,7 @@ def current(model: TextModel) -> units.Chosen:
     session.selection.side = side_of(session.trace, place.stack)
     parts = place.quantities or [""]
     expert = choice([OF_TOKEN, *place.experts], OF_TOKEN, Part.EXPERT)
-    wishes = units.Wishes(
+    wishes = units.UnitSelection(
         place.stack,
         choice(parts, parts[0], Part.QUANTITY),
         choice(ORDERS, ORDERS[0], Part.ORDER),

@@ -55,7 +55,7 @@ SHARED = "shared"  # in the place of an expert's number: the network that every 
 
 
 @dataclass(frozen=True)
-class Wishes:
+class UnitSelection:
     """What the controls and the address ask for; None: nothing. expert: a number, or SHARED."""
 
     stack: str
@@ -119,7 +119,7 @@ def unit_name(unit: int) -> str:
     return str(unit + 1)
 
 
-def choose_units(inputs: Inputs, wishes: Wishes) -> Chosen:
+def choose_units(inputs: Inputs, wishes: UnitSelection) -> Chosen:
     """The wishes, moved inside what there is; without a wish the expert that the chosen token takes with the largest
     weight, and the strongest unit there.
 

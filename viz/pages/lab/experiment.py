@@ -17,7 +17,7 @@ import streamlit as st
 from model.experiments.runner import Report, explained
 from model.inference.text_model import TextModel
 from model.message import Message
-from model.runtime import superseded
+from model.runtime import cancellation
 from model.runtime.errors import MissingQuantityError
 from viz.i18n.catalogue import _
 from viz.i18n.errors import absent_words, translate_error, unless_absent
@@ -295,7 +295,7 @@ class ExperimentJob(Job[Result]):
                 for report in reports:
                     self.result = report.result
                     self.advance(report.share - self.done)
-                    superseded.check()
+                    cancellation.check()
                     if self.cancellation.unseen > self.pause:
                         break
                 else:
@@ -305,7 +305,7 @@ class ExperimentJob(Job[Result]):
                 self._changed.wait_for(
                     lambda: self.cancellation.unseen <= self.pause or self.cancelled, self.cancellation.due
                 )
-            superseded.check()
+            cancellation.check()
 
     def release(self) -> None:
         from model.runtime.device import give_back_memory

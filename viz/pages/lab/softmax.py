@@ -107,7 +107,7 @@ def controls(model: TextModel) -> Live:
         subject = partial(of_example, query)
     else:
         subject = partial(of_head, choose_kind(model, row))
-    temperature = slide(row)
+    temperature = temperature_slider(row)
     return Live(lambda: findings(subject(), temperature))
 
 
@@ -120,7 +120,7 @@ def findings(subject: Subject, temperature: float) -> Findings:
     return Findings(verdicts(subject, temperature, limits), [plots], partial(table, subject, temperature), "softmax")
 
 
-def slide(place: DeltaGenerator) -> float:
+def temperature_slider(place: DeltaGenerator) -> float:
     """The temperature, in the address where it is not 1."""
     if Part.TEMPERATURE not in st.session_state:
         st.session_state[Part.TEMPERATURE] = nearest(st.query_params.get(Part.TEMPERATURE, "1"))

@@ -25,8 +25,8 @@ from viz.pages.map.pictures import Pictures
 from viz.pages.map.text import BLOCK_NAMES, flops_text, place_name, shape_text
 from viz.render.grouping import place_of
 from viz.render.view import view
-from viz.state.pieces import merged
 from viz.state.session import Key, Parameter, choice, current_session
+from viz.state.token_groups import merged
 from viz.ui.parts import Drawing, Placed, Views, data_table, explanation, frame_of, under_figures
 from viz.ui.plots import caption
 

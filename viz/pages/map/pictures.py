@@ -20,7 +20,7 @@ from model.capture.trace import AttentionKind, Trace
 from model.network.transformer import Network
 from viz.i18n.format import sides
 from viz.pages.map.text import POSITIONS_ADDED
-from viz.state.pieces import Runs
+from viz.state.token_groups import GroupedAxes
 
 MOST_CELLS = 64  # of a thumbnail, along each side
 MOST_BINS = 128  # of a strip of units
@@ -84,7 +84,7 @@ class Pictures:
         """The weights of every attention, small, NaN on masked cells; one layer after the other."""
         found = {}
         for kind in get_args(AttentionKind):
-            runs = Runs(self.trace, sides(self.trace, kind), self.merged)
+            runs = GroupedAxes(self.trace, sides(self.trace, kind), self.merged)
             for path in self.trace.attention_paths(kind):
                 small = pooled(runs.of(self._read(f"{path}.weights")), MOST_CELLS)
                 visible = pooled(runs.any(self.trace[f"{path}.visible"])[None].float().cpu(), MOST_CELLS)

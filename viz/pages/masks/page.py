@@ -34,10 +34,10 @@ from viz.pages.masks.figures import alarms, cells_table, flow_panels, mask_panel
 from viz.pages.masks.rules import Rules, cells_at, fit, with_cells
 from viz.pages.masks.text import experiment_name, explain, rule_name, scope_name
 from viz.render.view import view
-from viz.state.pieces import Runs, merged
 from viz.state.sentences import others
 from viz.state.session import Key, Selection, Session, address_count, attention_kinds, choice, choose, current_session
 from viz.state.texts import first_source, typed
+from viz.state.token_groups import GroupedAxes, merged
 from viz.ui.parts import Drawing, Views, data_table, under_figures
 
 
@@ -187,7 +187,7 @@ def on_cell(clicked: dict[str, Any]) -> None:
     kind = chosen_kind(attention_kinds(session.model.network))
     chosen, scope = fit(session, session.trace, kind), choice(SCOPES, SCOPES[0], Part.SCOPE)
     visible = of_head(session.trace.visible(session.trace.attention_paths(kind)[chosen.layer]), chosen.head)
-    runs = Runs(session.trace, sides(session.trace, kind), merged(session))
+    runs = GroupedAxes(session.trace, sides(session.trace, kind), merged(session))
     row, column = int(clicked["row"]), int(clicked["column"])
     pairs = [(query, key) for query in runs.queries_of(row) for key in runs.keys_of(column)]
     layer, head = None if scope == "all" else chosen.layer, chosen.head if scope == "head" else None

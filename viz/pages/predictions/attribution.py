@@ -35,7 +35,7 @@ def of_name(of: str) -> str:
 
 
 @dataclass(frozen=True)
-class Found:
+class PositionAttribution:
     """Parts of the logits at the chosen position; of the pinned trace at the same token, where it has the same parts.
 
     sentence: why there are none.
@@ -56,7 +56,7 @@ def layers_of(subject: Subject) -> int:
     return config.n_decoder_layers or config.n_encoder_layers
 
 
-def found_of(session: Session, subject: Subject, of: str) -> Found:
+def found_of(session: Session, subject: Subject, of: str) -> PositionAttribution:
     position, layer = subject.chosen, layer_of(subject)
 
     def computed(trace: Trace, at: int) -> Callable[[], Attribution]:
@@ -66,16 +66,16 @@ def found_of(session: Session, subject: Subject, of: str) -> Found:
     make = computed(subject.trace, position)
     own, absent = session.cached("attribution", made_of, lambda: unless_absent(make))
     if own is None:
-        return Found(None, sentence=absent)
+        return PositionAttribution(None, sentence=absent)
     if not own.holds:
-        return Found(None, sentence=no_sum(subject, own))
+        return PositionAttribution(None, sentence=no_sum(subject, own))
     pin, comparison = subject.inputs.pin, subject.comparison
     if pin is None or comparison is None or subject.pinned_at(position) is None:
-        return Found(own)
+        return PositionAttribution(own)
     place = comparison.alignments("output.logits")[0].places[position]
     make = computed(pin.trace, place)
     kept, _absent = cached_for_pin(pin, "attribution", (place, of, layer), lambda: unless_absent(make))
-    return Found(own, kept if kept is not None and kept.holds and kept.parts == own.parts else None)
+    return PositionAttribution(own, kept if kept is not None and kept.holds and kept.parts == own.parts else None)
 
 
 def no_sum(subject: Subject, own: Attribution) -> str:
@@ -105,7 +105,7 @@ def part_label(subject: Subject, part: Part) -> str:
     return joined(" ", attention_title(KINDS[part.name]), number) if two else number
 
 
-def moved_tokens(subject: Subject, found: Found, lowered: bool) -> tuple[Tensor, Tensor]:
+def moved_tokens(subject: Subject, found: PositionAttribution, lowered: bool) -> tuple[Tensor, Tensor]:
     """(part, rank) logits and tokens that each part raises, or lowers, most; or whose differences are the largest."""
     assert found.own is not None
     logits = found.own.logits
@@ -115,7 +115,7 @@ def moved_tokens(subject: Subject, found: Found, lowered: bool) -> tuple[Tensor,
     return best.values, best.indices
 
 
-def tokens_map(subject: Subject, found: Found, of: str, lowered: bool) -> Heatmap:
+def tokens_map(subject: Subject, found: PositionAttribution, of: str, lowered: bool) -> Heatmap:
     """Part × rank: the tokens whose logits a part raises, or lowers, most, coloured by how much."""
     own = found.own
     assert own is not None

@@ -116,7 +116,7 @@ def show_positions(model: TextModel, row: DeltaGenerator) -> Views:
 def show_sampling(model: TextModel, row: DeltaGenerator) -> Views:
     left, right = st.columns([9, 11], gap="medium")
     with left:
-        chosen = sampling.controls(len(model.target_tokenizer))
+        chosen = sampling.sampling_sliders(len(model.target_tokenizer))
         places = st.container(), st.container()
     right_place = right.container()
     with right:

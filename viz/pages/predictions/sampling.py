@@ -33,7 +33,7 @@ TEMPERATURES = [float(value) for value in np.geomspace(0.05, 20, 41)]
 BEFORE, AFTER = "#8a8fa3", LOSS
 
 
-def controls(vocabulary: int) -> Sampling:
+def sampling_sliders(vocabulary: int) -> Sampling:
     """Sliders of temperature, top-k and top-p for a `vocabulary` of so many tokens; they are in the address too."""
     kept: dict[str, Any] = {"bind": "query-params", "persist_state": "session"}
     first, second, third = st.columns(3)

@@ -8,8 +8,8 @@ import numpy as np
 import streamlit as st
 
 from model.capture.trace import ATTENTION_PATHS
-from model.training.live.camera import LOSS
 from model.training.live.film import Film
+from model.training.live.frame_recorder import LOSS
 from viz.components.view import View, live
 from viz.figures.figure import About, Caption
 from viz.i18n.catalogue import _
@@ -20,8 +20,8 @@ from viz.pages.training.components import training_film
 from viz.pages.training.start import nothing_begun
 from viz.render.renderer import words
 from viz.state.film_feed import thinned
-from viz.state.pieces import Runs, merged_in
 from viz.state.session import Key, Session, choose, current_session
+from viz.state.token_groups import GroupedAxes, merged_in
 from viz.state.training import steered, training, watched_only
 from viz.ui.curve_names import OTHER_QUANTITIES, part_name
 from viz.ui.parts import Drawing, Views, no_views
@@ -143,7 +143,7 @@ def visible_of(session: Session, film: Film, kind: AttentionKind, merged: Mappin
         if (trace.source_tokens, trace.target_tokens) == (probe.source.labels, target):
             seen = trace[f"{trace.attention_paths(kind)[0]}.visible"].cpu()
             if seen.shape == (queries, keys):
-                visible: NDArray[np.bool_] = Runs(trace, sides(trace, kind), merged).any(seen).numpy()
+                visible: NDArray[np.bool_] = GroupedAxes(trace, sides(trace, kind), merged).any(seen).numpy()
                 return visible
     rows, columns = SIDES[kind] if probe.target else ("source", "source")
     sizes = [len(merged[side]) if side in merged else size for side, size in ((rows, queries), (columns, keys))]

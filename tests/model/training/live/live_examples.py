@@ -19,7 +19,7 @@ from model.inference.models import MODEL_CLASSES
 from model.inference.text_model import TextModel
 from model.network.config import TWO_STACKS, Kind, RecurrentConfig, TransformerConfig
 from model.network.transformer import build
-from model.training.live.camera import Probe, probe_of
+from model.training.live.frame_recorder import Probe, probe_of
 from model.training.live.live_training import LiveTraining
 from model.training.live.recorded_trainer import RecordedTrainer
 from model.training.settings import TrainingSettings

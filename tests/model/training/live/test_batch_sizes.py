@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from model.training.live.kept import read_kept
+from model.training.live.saved_training import read_kept
 from model.training.settings import BatchSizes
 from tests.model.training.live.live_examples import SETTINGS, Gate, advanced, live, losses, settled, watched
 from tests.model.training.live.test_kept import begun

@@ -12,8 +12,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from model.analysis.feed_forward import Seen, path_of
 from model.capture.trace import Trace
 from model.inference.copies import alone
-from model.training.live.camera import KINDS, LOSS, PROBABILITIES, TOKENS, Camera, Frame
 from model.training.live.film import Film, Thinned
+from model.training.live.frame_recorder import KINDS, LOSS, PROBABILITIES, TOKENS, Camera, Frame
 from tests.model.training.live.live_examples import SETTINGS, material, probe, start, watched
 from tests.model.training.training_examples import unchanged
 

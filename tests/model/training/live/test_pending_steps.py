@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 from torch.testing import assert_close
 
 from model.training.live import pending_steps
-from model.training.live.camera import Camera
+from model.training.live.frame_recorder import Camera
 from model.training.live.recorded_trainer import RUNS, RecordedTrainer
 from tests.model.training.live.live_examples import (
     KEY_EVERY,

@@ -9,7 +9,7 @@ import pytest
 import torch
 from numpy.testing import assert_array_equal
 
-from model.training.live.camera import KINDS
+from model.training.live.frame_recorder import KINDS
 from model.training.live.recorded_trainer import RUNS, RecordedTrainer
 from model.training.live.runs import Mark
 from model.training.schedule import learning_rate

@@ -25,8 +25,8 @@ from viz.pages.attention.head_by_head import (
     known_thumbnails,
     scale_of,
 )
-from viz.pages.attention.head_grid import Counted, heads_grid, thumbnail, thumbnails, top_values
-from viz.pages.attention.view import HeadMaps, HeadView
+from viz.pages.attention.head_grid import MetricMasks, heads_grid, thumbnail, thumbnails, top_values
+from viz.pages.attention.view import HeadMaps, HeadSettings
 from viz.state.serving import serving
 from viz.state.session import Selection, Session
 from viz.ui import long_text
@@ -44,13 +44,13 @@ def session(tmp_path, monkeypatch) -> Iterator[Session]:
 
 
 def maps_of(session: Session, **wish: object) -> HeadMaps:
-    return HeadMaps(session.trace, HeadView("encoder", **wish), session.comparison, session.differing)  # type: ignore[arg-type]
+    return HeadMaps(session.trace, HeadSettings("encoder", **wish), session.comparison, session.differing)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("differing", [False, True])
 def test_one_by_one_they_are_what_they_are_together(session, differing):
     session.keep()
-    session.look(session.model, "The dog sees a cat.", "")
+    session.trace_input(session.model, "The dog sees a cat.", "")
     session.differing = differing
     shown = maps_of(session, threshold=0.1)
     job = begin_job(session, shown, CHOSEN, [], known(session, shown))
@@ -64,7 +64,7 @@ def test_one_by_one_they_are_what_they_are_together(session, differing):
 
 def test_what_is_not_there_yet_waits_and_is_no_number(session):
     shown = maps_of(session)
-    one = {head_key(shown, 0, 1): thumbnail(shown, 0, slice(1, 2), Counted(shown))}
+    one = {head_key(shown, 0, 1): thumbnail(shown, 0, slice(1, 2), MetricMasks(shown))}
     made, whole = known_thumbnails(shown, one), thumbnails(shown)
     assert made.known.sum() == 1
     assert made.values[0, 1] == whole.values[0, 1]

@@ -10,7 +10,7 @@ import pytest
 from model.analysis.head_importance import Removals
 from model.analysis.head_metrics import likeness
 from model.capture.interventions import RemovedHead
-from model.runtime import superseded
+from model.runtime import cancellation
 from tests.app_reading import component, heads, opened, sent, sound, type_in
 from tests.test_app_kinds import write
 from tests.viz.pages.attention.importance_page import KINDS, effects, importance, words
@@ -106,7 +106,7 @@ def test_what_was_cancelled_is_offered_again_and_gone_on_with(small, monkeypatch
     def slow(removals, group):
         begun.set()
         while not go.is_set():
-            superseded.check()
+            cancellation.check()
         return measured(removals, group)
 
     for name in ("QUICK", "LIGHT"):

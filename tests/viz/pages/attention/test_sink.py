@@ -15,7 +15,7 @@ from tests.model.checkpoints.bridge.models import settings_in, theirs, write_tok
 from tests.viz.small import looking
 from viz.pages.attention.figure import head_figure, large
 from viz.pages.attention.head_grid import sink_columns, thumbnails
-from viz.pages.attention.view import HeadMaps, HeadView
+from viz.pages.attention.view import HeadMaps, HeadSettings
 from viz.state.session import Selection
 
 TEXT, OTHER = "the cat sees a dog .", "the cat sees a red dog"
@@ -84,7 +84,7 @@ def test_what_rollout_leaves_for_the_sinks_is_what_no_token_gave(model, whole):
 @pytest.mark.parametrize("drawing", ["map", "lines"])
 def test_the_sink_is_the_last_column_of_every_large_map(model, whole, combination, drawing):
     session = looking(model, TEXT, "")
-    shown = HeadMaps(session.trace, HeadView("decoder", combination=combination, drawing=drawing), None, False)
+    shown = HeadMaps(session.trace, HeadSettings("decoder", combination=combination, drawing=drawing), None, False)
     chosen = Selection(layer=1, head=2)
     drawn = head_figure(shown, large(shown, chosen, HEADS), thumbnails(shown), chosen, HEADS)
     assert drawn.columns.labels[-1] == "sink"
@@ -98,10 +98,10 @@ def test_the_sink_is_the_last_column_of_every_large_map(model, whole, combinatio
 
 def test_thumbnails_have_it_too_and_differences_are_from_the_pinned_sink(model, whole):
     session = looking(model, TEXT, "", (model, OTHER, ""))
-    shown = HeadMaps(session.trace, HeadView("decoder"), session.comparison, False)
+    shown = HeadMaps(session.trace, HeadSettings("decoder"), session.comparison, False)
     columns = sink_columns(shown, thumbnails(shown), HEADS)
     assert columns[2, :, 0] == pytest.approx(whole[1, 2, :, -1].numpy(), abs=1e-6)
-    differing = HeadMaps(session.trace, HeadView("decoder"), session.comparison, True)
+    differing = HeadMaps(session.trace, HeadSettings("decoder"), session.comparison, True)
     moved = differing.sink([(0, 1)], "average")
     other = Maps(model.trace(OTHER), "decoder").sink(0, slice(1, 2))[0].numpy()
     own = whole[0, 1, :, -1].numpy()

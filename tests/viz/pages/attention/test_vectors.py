@@ -6,14 +6,14 @@ import torch
 
 from tests.viz.small import looking, small_model
 from viz.pages.attention.vectors import vector_panels
-from viz.pages.attention.view import HeadMaps, HeadView
+from viz.pages.attention.view import HeadMaps, HeadSettings
 from viz.state.session import Selection
 
 
 def test_the_vectors_are_the_traces_and_the_heads_parts_add_up(tmp_path):
     model = small_model(tmp_path / "small")
     trace = looking(model, "The cat sees.", "我").trace
-    shown, path = HeadMaps(trace, HeadView("cross"), None, False), "decoder.layers.1.cross_attention"
+    shown, path = HeadMaps(trace, HeadSettings("cross"), None, False), "decoder.layers.1.cross_attention"
     attention, parts = trace.attention_at(path), []
     for head in (0, 1):
         q, k, v, o, written = vector_panels(shown, Selection(1, head, 1)).panels

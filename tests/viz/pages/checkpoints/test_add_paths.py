@@ -12,7 +12,7 @@ import threading
 import model.checkpoints.hub
 import viz.state.checkpoints
 from model.checkpoints.hub import Offer
-from model.runtime import superseded
+from model.runtime import cancellation
 from model.runtime.errors import CheckpointError
 from tests.app_reading import component, opened, sound
 from tests.model.training.live.live_examples import SETTINGS, live
@@ -95,7 +95,7 @@ def test_a_download_that_fails_says_so_and_what_a_cancelled_one_makes_of_it_is_n
     def fetch(offer, count):
         begun.set()
         assert go.wait(60)
-        with contextlib.suppress(superseded.SupersededError):
+        with contextlib.suppress(cancellation.SupersededError):
             count(1)
         raise CheckpointError("the library broke off")
 
@@ -116,7 +116,7 @@ def test_a_session_that_is_freed_ends_its_download():
     class Quiet(add.Download):
         def compute(self):
             while True:
-                superseded.check()
+                cancellation.check()
 
     opened = checkpoints.sessions().begin("key")
     opened.download = Quiet(offer)

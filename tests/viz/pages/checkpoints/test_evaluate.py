@@ -174,11 +174,11 @@ def test_it_is_stopped_and_gone_on_with(here, monkeypatch):
     plain = Translator.generate_batch
 
     def waiting(self, texts, **options):
-        from model.runtime import superseded
+        from model.runtime import cancellation
 
         while not go.wait(0.01):
             begun.set()
-            superseded.check()
+            cancellation.check()
         return plain(self, texts, **options)
 
     app = pasted(PAIRS)

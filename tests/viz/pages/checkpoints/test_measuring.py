@@ -8,7 +8,7 @@ from functools import partial
 import torch
 
 from model.checkpoints.tensors import TensorInfo
-from viz.pages.checkpoints.measuring import Measured
+from viz.pages.checkpoints.measuring import TensorStatistics
 
 
 def test_each_place_is_read_once_and_let_go():
@@ -26,7 +26,7 @@ def test_each_place_is_read_once_and_let_go():
 
     names = {"a": "a", "b": "b", "tied": "a", "c": "c"}
     infos = [TensorInfo(name, (10, 10), "float32", 400, place, partial(load, name)) for name, place in names.items()]
-    found = Measured(infos)
+    found = TensorStatistics(infos)
     found.wait(30)
     assert loads == ["a", "b", "c"]
     assert most == 1

@@ -14,7 +14,7 @@ import sacrebleu
 from model.checkpoints.load import open_checkpoint
 from model.inference.decoding import Generation
 from model.inference.text_model import TextModel
-from model.runtime import memory, superseded
+from model.runtime import cancellation, memory
 from model.runtime.ledger import Ledger, NoRoomError
 from model.training.translation_scores import ROWS
 from tests.model.checkpoints.bridge.models import theirs, write_tokenizer
@@ -117,7 +117,7 @@ def test_stopping_ends_it_within_a_batch_and_going_on_translates_only_the_rest(s
 
     def endless(number: int) -> None:
         while number == 1 and not begun.is_set():  # as decoding does between two steps
-            superseded.check()
+            cancellation.check()
             time.sleep(0.01)
 
     sizes = slow(small, endless, monkeypatch)

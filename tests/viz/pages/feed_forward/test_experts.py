@@ -12,12 +12,12 @@ import torch
 import viz.state.checkpoints
 from model.analysis.experts import loads_of
 from model.checkpoints.bridge.load import open_bridged
-from model.runtime import superseded
+from model.runtime import cancellation
 from tests.app_reading import opened, sent, sound
 from tests.model.checkpoints.bridge.models import settings_in, theirs, write_tokenizer
 from tests.viz.small import looking
 from viz.pages.feed_forward import experts, layer, units
-from viz.pages.feed_forward.units import Wishes, choose_units
+from viz.pages.feed_forward.units import UnitSelection, choose_units
 from viz.render.reader import Reader
 from viz.render.render import render
 
@@ -37,7 +37,7 @@ def models(tmp_path_factory):
 
 
 def chosen_in(inputs, expert=""):
-    return choose_units(inputs, Wishes("decoder", "gated", "number", 0, None, expert))
+    return choose_units(inputs, UnitSelection("decoder", "gated", "number", 0, None, expert))
 
 
 def test_the_router_is_drawn_as_it_weighed_and_an_expert_that_a_token_does_not_take_is_hatched(models):
@@ -141,7 +141,7 @@ def test_nothing_of_a_file_is_shown_before_all_of_it_is_read(models, monkeypatch
         if len(lines) == 1 and not begun.is_set():
             begun.set()
             while True:
-                superseded.check()
+                cancellation.check()
         return cut(model, lines)
 
     monkeypatch.setattr(experts, "loads_of", slow)

@@ -13,7 +13,7 @@ from tests.viz.small import looking, small_model
 from viz.pages.feed_forward import layer
 from viz.pages.feed_forward.units import (
     PAGE,
-    Wishes,
+    UnitSelection,
     all_units,
     choose_units,
     layer_map,
@@ -32,7 +32,7 @@ def words(app):
 
 
 def units_of(inputs, stack="encoder", order="number", page=0, unit=5):
-    return choose_units(inputs, Wishes(stack, "activation", order, page, unit))
+    return choose_units(inputs, UnitSelection(stack, "activation", order, page, unit))
 
 
 def directions(inputs, stack="decoder"):
@@ -119,7 +119,7 @@ def test_gated_units_of_one_stack_are_shown(tmp_path, kind):
     model = write(tmp_path / "one", kind, activation="swiglu", norm="none", residual=False)
     inputs, stack = looking(model, "The cat sees", layer=9, query=99).inputs, kind.split("-")[0]
     for name in ("gated", "activation", "linear", "hidden"):
-        chosen = choose_units(inputs, Wishes(stack, name, "number", page=76, unit=10**9))
+        chosen = choose_units(inputs, UnitSelection(stack, name, "number", page=76, unit=10**9))
         values = inputs.trace[f"{stack}.layers.1.feed_forward.{name}"]
         assert np.array_equal(unit_map(inputs, chosen).values.now, values)
     assert "|a| ≤ 0.01" in layer_map(inputs, chosen).scale.title
@@ -164,7 +164,7 @@ def test_the_pinned_numbers_are_computed_once(models, monkeypatch):
         spy = lambda network, *of, own=own: asked.append(network is models[1].network) or own(network, *of)  # noqa: E731
         monkeypatch.setattr(layer, name, spy)
     directions(session.inputs)
-    session.look(models[0], OTHER, TARGET)
+    session.trace_input(models[0], OTHER, TARGET)
     assert all(chart.series[1].colour == PINNED for chart in directions(session.inputs)[0].values())
     assert asked == [True, True]
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from model.experiments.runner import Report
-from model.runtime import superseded
+from model.runtime import cancellation
 from tests.viz.test_jobs import Clock, ended, until_waiting
 from viz.pages.lab.experiment import EXPERIMENTS, ExperimentJob
 from viz.ui.job_view import job_words
@@ -26,7 +26,7 @@ class Steps:
         for number in range(1, self.count + 1):
             self.reached.release()
             while not self.let.acquire(timeout=0.001):
-                superseded.check()
+                cancellation.check()
             self.made = number
             yield Report(number / self.count, list(range(number)))
 

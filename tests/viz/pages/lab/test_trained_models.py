@@ -15,8 +15,8 @@ from model.experiments.engines.training_comparisons import put_norm_on_the_short
 from model.experiments.experiment import Experiment, Group, Outcome, Request, TrainedModel
 from model.experiments.runner import Report
 from model.message import say
-from model.training.course_files import course_of
 from model.training.live.saving import save
+from model.training.training_log import course_of
 from tests.app_reading import experimented, opened, sound
 from tests.viz.small import write_small
 from viz.pages.lab.trained_models import file_name

@@ -148,7 +148,7 @@ def session(small, monkeypatch):
     """For the page's own answers, without a server."""
     fake = no_server(monkeypatch, viz.pages.map.page)
     session = fake.session_state[Key.SESSION] = Session(selection=Selection())
-    session.look(small, TEXT, "")
+    session.trace_input(small, TEXT, "")
     session.fake = fake
     return session
 

@@ -15,7 +15,7 @@ from viz.state.session import Key, Selection, Session
 def session(small, monkeypatch):
     fake = no_server(monkeypatch, page)
     session = fake.session_state[Key.SESSION] = Session(selection=Selection(layer=1, head=1))
-    session.look(small, "The cat sees.", "")
+    session.trace_input(small, "The cat sees.", "")
     session.fake = fake
     return session
 

@@ -277,7 +277,7 @@ def test_the_pinned_batch_is_made_once(small, pinned, monkeypatch):
     made, own = [], batch.batch_of
     monkeypatch.setattr(batch, "batch_of", lambda model, text, *more: made.append(text) or own(model, text, *more))
     for text in (OTHER, "The dog."):
-        pinned.look(small, text, "")
+        pinned.trace_input(small, text, "")
         table = batch_panels(pinned.inputs, text, [], (), "decoder", FIRST)[1]
     assert made == [OTHER, TEXT, "The dog."]
     assert any("pinned" in text for text in table["text"])

@@ -12,7 +12,7 @@ from model.training.demonstration import REVERSE
 from tests.app_reading import opened, sound
 from tests.viz.small import write_small
 from viz.frame import drawing
-from viz.frame.drawing import Stage
+from viz.frame.drawing import PageLayout
 from viz.state import training
 from viz.state.session import current_session
 from viz.ui.parts import mount
@@ -46,7 +46,7 @@ def page(**address):
 
 def draw(views):
     """A part of the page by itself, as the frame draws it: pictures, then what only the script can draw."""
-    stage = Stage(None, False, views, "en")
+    stage = PageLayout(None, False, views, "en")
     rest = drawing.views(current_session(), stage, None, mount)
     if rest:
         rest()

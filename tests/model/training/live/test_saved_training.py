@@ -20,8 +20,8 @@ from model.network.config import Kind
 from model.runtime.errors import CheckpointError
 from model.runtime.files import finish_replacing
 from model.training.live import live_training
-from model.training.live.kept import DATA, LONGEST, STATE, keep_first, read_kept, remove_old
 from model.training.live.live_training import LiveTraining
+from model.training.live.saved_training import DATA, LONGEST, STATE, keep_first, read_kept, remove_old
 from model.training.settings import DROPOUTS
 from tests.model.checkpoints.killing import dying_at
 from tests.model.training.live.live_examples import (

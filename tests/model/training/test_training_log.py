@@ -8,7 +8,7 @@ import torch
 from safetensors.torch import save_file
 
 from model.runtime.errors import CheckpointError
-from model.training.course_files import Course, course_of
+from model.training.training_log import Course, course_of
 from tests.model.examples import sentences, trainer
 
 NONE = Course(None, None, None, [], [])

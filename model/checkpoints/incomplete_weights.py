@@ -39,7 +39,7 @@ KINDS = {
 MOST_NAMED = 3
 
 
-def require_whole(file: Path, shapes: Mapping[str, tuple[int, ...]]) -> None:
+def refuse_incomplete(file: Path, shapes: Mapping[str, tuple[int, ...]]) -> None:
     """Refuse weights of which no network can be built. shapes: of the file's tensors by name.
 
     Raises:

@@ -83,7 +83,7 @@ def turn(session: Session) -> None:
     session.address.set(PIECES, None if merged(session) else MERGED)
 
 
-class Runs:
+class GroupedAxes:
     """What is one row and one column of a map: tokens, or runs of them, where `merged` has some of that side; rows from
     a run are averaged, columns to one added up (Clark et al., 2019, section 4.1).
     """

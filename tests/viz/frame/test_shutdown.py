@@ -15,11 +15,11 @@ from types import SimpleNamespace
 import pytest
 
 from model.checkpoints.load import open_checkpoint
-from model.training.live.kept import read_kept
+from model.training.live.saved_training import read_kept
 from tests.browser.server import PATIENCE, ROOT, answers, free_port
 from tests.model.training.live.live_examples import LONG, SETTINGS, Gate, live, settled
 from tests.model.training.live.test_kept import begun
-from viz.frame import stopping
+from viz.frame import shutdown
 from viz.state import checkpoints, training
 from viz.state.session import Session
 
@@ -33,14 +33,14 @@ def toasts(monkeypatch, tmp_path) -> list[str]:
     monkeypatch.setenv(checkpoints.SAVED, str(tmp_path / "saved"))
     monkeypatch.delenv(training.TRAININGS, raising=False)
     found: list[str] = []
-    monkeypatch.setattr(stopping.st, "toast", lambda text, **_how: found.append(text))
+    monkeypatch.setattr(shutdown.st, "toast", lambda text, **_how: found.append(text))
     sit_at(monkeypatch, HERE)
     return found
 
 
 def sit_at(monkeypatch, headers: dict[str, str]) -> None:
-    monkeypatch.setattr(stopping.st, "context", SimpleNamespace(headers=SimpleNamespace(to_dict=lambda: headers)))
-    monkeypatch.setattr(stopping.st, "get_option", lambda _name: "127.0.0.1")
+    monkeypatch.setattr(shutdown.st, "context", SimpleNamespace(headers=SimpleNamespace(to_dict=lambda: headers)))
+    monkeypatch.setattr(shutdown.st, "get_option", lambda _name: "127.0.0.1")
 
 
 def going_on(monkeypatch, given) -> None:
@@ -59,17 +59,17 @@ def test_the_model_becomes_a_checkpoint_in_the_list_and_the_next_session_hears_o
 ):
     given = live(replace(SETTINGS, steps=100_000))
     going_on(monkeypatch, given)
-    stopping.save_trainings()
+    shutdown.save_trainings()
     folder, step = tmp_path / "saved" / "new-stopped1", given.snapshot.step
     assert given.snapshot.status == "paused"
     assert open_checkpoint(folder).training["steps"] == step >= 1
     assert caplog.messages == [f"the training of new is saved as it stands after step {step}: {folder}"]
     assert checkpoints.saved_names() == ["new-stopped1"]
-    stopping.tell(Session())
+    shutdown.tell(Session())
     (said,) = toasts
     assert f"after step {step:,} it is in the list of models, as new-stopped1" in said.replace("\\", "")
     assert str(folder) in said.replace("\\", "")
-    stopping.tell(Session())
+    shutdown.tell(Session())
     assert len(toasts) == 1
     given.close()
 
@@ -78,12 +78,12 @@ def test_where_trainings_are_kept_its_newest_state_is(toasts, tmp_path, monkeypa
     monkeypatch.setenv(training.TRAININGS, str(tmp_path / "trainings"))
     given = begun(tmp_path / "trainings" / "run", settings=replace(SETTINGS, steps=100_000))
     going_on(monkeypatch, given)
-    stopping.save_trainings()
+    shutdown.save_trainings()
     step = given.snapshot.step
     assert read_kept(tmp_path / "trainings" / "run").state["step"] == step
     assert caplog.messages == [f"the training of new is saved as it stands after step {step}: {tmp_path}/trainings/run"]
     assert checkpoints.saved_names() == []
-    stopping.tell(Session())
+    shutdown.tell(Session())
     assert "the address of its window goes on with it" in toasts[0]
     given.close()
 
@@ -95,13 +95,13 @@ def test_of_a_server_open_to_strangers_only_the_owner_is_told_and_no_path(toasts
     owner.browser = "a secret"
     given = live(replace(SETTINGS, steps=100_000), owner=training.owner(owner))
     going_on(monkeypatch, given)
-    stopping.save_trainings()
+    shutdown.save_trainings()
     for stranger in ("", "another"):
         session = Session()
         session.browser = stranger
-        stopping.tell(session)
+        shutdown.tell(session)
     assert not toasts
-    stopping.tell(owner)
+    shutdown.tell(owner)
     assert len(toasts) == 1
     assert str(tmp_path) not in toasts[0].replace("\\", "")
     given.close()
@@ -111,7 +111,7 @@ def test_a_server_that_saves_nothing_says_what_is_lost(toasts, tmp_path, monkeyp
     monkeypatch.setenv("VITRINE_SAVING", "0")
     given = live(replace(SETTINGS, steps=100_000))
     going_on(monkeypatch, given)
-    stopping.save_trainings()
+    shutdown.save_trainings()
     assert "the training of new is lost, as it stands after step" in caplog.text
     assert not (tmp_path / "saved").exists()
     given.close()
@@ -120,7 +120,7 @@ def test_a_server_that_saves_nothing_says_what_is_lost(toasts, tmp_path, monkeyp
 def test_what_rests_is_not_saved_and_what_is_no_note_says_nothing(toasts, tmp_path, monkeypatch, caplog):
     given = live(steps=2)
     monkeypatch.setattr(training, "trainings", lambda: SimpleNamespace(all=lambda: (given,)))
-    stopping.save_trainings()
+    shutdown.save_trainings()
     assert not caplog.messages
     folder = tmp_path / "saved"
     folder.mkdir()
@@ -129,8 +129,8 @@ def test_what_rests_is_not_saved_and_what_is_no_note_says_nothing(toasts, tmp_pa
         (folder / f".stopped-{number}.json").write_text(text)
     old = folder / ".stopped-old.json"
     old.write_text(json.dumps(told))
-    os.utime(old, (1, time.time() - stopping.STALE - 60))
-    stopping.tell(Session())
+    os.utime(old, (1, time.time() - shutdown.STALE - 60))
+    shutdown.tell(Session())
     assert not toasts
     assert not list(folder.iterdir())
 

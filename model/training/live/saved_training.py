@@ -29,7 +29,7 @@ from model.runtime.errors import CheckpointError
 from model.runtime.files import begin_folder, replace_folder, require_file, write_tensors, write_text, writing
 from model.runtime.untrusted_json import read_json
 from model.text.tokenizer import Tokens
-from model.training.live.camera import Frame, Probe
+from model.training.live.frame_recorder import Frame, Probe
 from model.training.live.key_frames import KeyFrame
 from model.training.live.recorded_trainer import RecordedTrainer
 from model.training.live.runs import Mark, Row

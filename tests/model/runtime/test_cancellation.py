@@ -16,7 +16,7 @@ from model.capture.interventions import Causal, intervening
 from model.capture.trace import Trace
 from model.inference.decoding import Sampling
 from model.inference.text_model import TextModel
-from model.runtime.superseded import SupersededError, check, watch
+from model.runtime.cancellation import SupersededError, check, watch
 from tests.event_loop import run
 from tests.viz.small import small_model
 

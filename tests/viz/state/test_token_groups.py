@@ -26,15 +26,15 @@ from viz.frame.token_bar import token_bar
 from viz.pages.attention import bertviz
 from viz.pages.attention.head_grid import thumbnails
 from viz.pages.attention.steps import steps_of
-from viz.pages.attention.view import HeadMaps, HeadView, metrics
-from viz.pages.checkpoints.course import Asked, film_panels, frame_of
+from viz.pages.attention.view import HeadMaps, HeadSettings, metrics
+from viz.pages.checkpoints.course import CourseRequest, film_panels, frame_of
 from viz.pages.map.pictures import Pictures
 from viz.pages.masks.page import Part, on_cell
 from viz.pages.predictions.decoding_film import film_figure
 from viz.render.view import view
-from viz.state.pieces import PIECES, Runs, found, merged, run_labels, turn
 from viz.state.serving import serving
 from viz.state.session import Key, Session
+from viz.state.token_groups import PIECES, GroupedAxes, found, merged, run_labels, turn
 from viz.ui.prediction import Subject
 
 TEXT, TARGET = "unfathomable cats seesaw.", "zebras."
@@ -92,7 +92,7 @@ def test_the_token_bar_shows_words_and_a_click_on_one_is_on_its_first_token(sess
 
 def test_a_run_is_new_since_the_pin_where_one_of_its_tokens_is(session):
     session.keep()
-    session.look(session.model, TEXT.replace("cats", "catsup"), TARGET)
+    session.trace_input(session.model, TEXT.replace("cats", "catsup"), TARGET)
     header, _arrays = unpack(token_bar(session).data)
     labels = merged(session)["source"].labels
     assert [labels[run] for run in header["pin"]["alignments"]["source"]["inserted"]] == ["▁catsup"]
@@ -186,7 +186,7 @@ def test_axes_of_other_things_and_plots_of_single_tokens_stay(session):
 
 
 def shown(session: Session, quantity: Quantity = Quantity.WEIGHT, **wish: Any) -> HeadMaps:
-    wished = HeadView("encoder", quantity, **wish)
+    wished = HeadSettings("encoder", quantity, **wish)
     return HeadMaps(session.trace, wished, session.comparison, session.differing, merged(session))
 
 
@@ -214,7 +214,7 @@ def test_a_number_below_a_merged_map_is_that_maps(session):
 
 def test_differences_of_merged_maps_are_those_of_the_words(session):
     session.keep()
-    session.look(session.model, TEXT.replace("cats", "dogs"), TARGET)
+    session.trace_input(session.model, TEXT.replace("cats", "dogs"), TARGET)
     session.differing = True
     view = shown(session)
     drawn = view.drawn(0, slice(0, 1), view.maps.weights(0, slice(0, 1)))
@@ -295,7 +295,7 @@ def merged_labels(session: Session, side: str) -> list[str]:
 
 
 def test_the_film_of_checkpoints_draws_words(session, tmp_path):
-    frame = frame_of(write_small(tmp_path / "small"), LoadHints().text(), Asked(TEXT, TARGET, "encoder", 0))
+    frame = frame_of(write_small(tmp_path / "small"), LoadHints().text(), CourseRequest(TEXT, TARGET, "encoder", 0))
     film: Any = SimpleNamespace(values={"a": frame}, ended=True)
     subject: Any = SimpleNamespace(path="a")
     panels = [
@@ -303,7 +303,7 @@ def test_the_film_of_checkpoints_draws_words(session, tmp_path):
         for merge in (False, True)
     ]
     assert panels[1].rows.labels == merged_labels(session, "source") != panels[0].rows.labels
-    expected = Runs(session.trace, ("source", "source"), merged(session)).of(torch.tensor(panels[0].values))
+    expected = GroupedAxes(session.trace, ("source", "source"), merged(session)).of(torch.tensor(panels[0].values))
     np.testing.assert_allclose(panels[1].values, expected, atol=1e-6)
 
 
@@ -313,6 +313,6 @@ def test_a_click_on_the_mask_hides_all_cells_of_a_word(session):
     runs = merged(session)["source"]
     word = next(run for run in range(len(runs)) if len(runs.of(run)) > 1)
     on_cell({"panel": 0, "row": runs.firsts[-1], "column": runs.firsts[word]})
-    trace = session.look(session.model, TEXT, TARGET)
+    trace = session.trace_input(session.model, TEXT, TARGET)
     hidden = ~trace.visible("encoder.layers.0.self_attention")[0]
     assert hidden.nonzero().tolist() == [[runs.firsts[-1], token] for token in runs.of(word)]
