@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 MAPS, PAGEMAP = Path("/proc/self/maps"), Path("/proc/self/pagemap")
-PIECE = 1 << 25  # bytes that are copied between two times, or a part of a large file: its pages are looked at each time
+PIECE = 1 << 24  # bytes that are copied between two times, or a part of a large file: its pages are looked at each time
 PARTS = 64
 LAST = 4
 PAGE = mmap.PAGESIZE
@@ -71,28 +71,53 @@ class FilePages:
         if self._size >= most:
             self.let_go()
 
+    def add(self, other: FilePages) -> None:
+        """The tensors of another one as well, if they lie in a file: others would be kept in memory here."""
+        if not any(next(clean(begin, end), None) for _storage, begin, end in other._pieces):
+            return
+        self._pieces += other._pieces
+        self._size += other._size
+        if self._size >= PIECE:
+            self.let_go()
+
     def let_go(self) -> None:
         """Take the pages out of memory, and forget the tensors."""
         found, self._pieces, self._size = self._pieces, [], 0
         if not sys.platform.startswith("linux"):
             return
         pieces = {(begin, end) for _storage, begin, end in found}
-        libc = ctypes.CDLL(None)
-        for place in places_of_files(begin for begin, _end in pieces):
+        for place in places_of_files([begin for begin, _end in pieces]):
             for begin, end in pieces:
-                for first, last in clean(max(begin, place[0]), min(end, place[1])):
-                    libc.madvise(ctypes.c_void_p(first), ctypes.c_size_t(last - first), DONT_NEED)
+                _let_go(max(begin, place[0]), min(end, place[1]))
 
 
-LOADED = FilePages()  # of files that are mapped whole, in any thread
+LOADED, READ = FilePages(), FilePages()  # of files that are mapped whole, in any thread
 
 
 def in_turn(pieces: Iterable[Tensor]) -> Iterator[Tensor]:
-    """Pieces of a tensor one after another; of a large one, the pages of a file are let go behind them."""
+    """Pieces of a tensor one after another; the pages of a file are let go behind them, of small tensors with those of
+    others, after each was read: several threads may read one file at a time.
+    """
     pages = FilePages()
-    for piece in pieces:
-        yield piece
-        pages.read(piece)
+    try:
+        for piece in pieces:
+            yield piece
+            pages.read(piece)
+    finally:
+        READ.add(pages)
+
+
+def let_go_of_files() -> None:
+    """Take all pages of files that are mapped for this process alone, as those of weights are, out of memory."""
+    if sys.platform.startswith("linux"):
+        for place in places_of_files():
+            _let_go(*place)
+
+
+def _let_go(begin: int, end: int) -> None:
+    libc = ctypes.CDLL(None)
+    for first, last in clean(begin, end):
+        libc.madvise(ctypes.c_void_p(first), ctypes.c_size_t(last - first), DONT_NEED)
 
 
 def _is_in_memory(tensor: Tensor) -> bool:
@@ -123,11 +148,11 @@ def within(address: int, places: Sequence[tuple[int, int]]) -> bool:
     return at >= 0 and address < places[at][1]
 
 
-def places_of_files(addresses: Iterable[int], maps: Path = MAPS) -> list[tuple[int, int]]:
+def places_of_files(addresses: Iterable[int] | None = None, maps: Path = MAPS) -> list[tuple[int, int]]:
     """Beginning and end in memory of each file that is mapped for this process alone around one of these addresses; in
-    order.
+    order. addresses: None: of each that may be written to, as those of tensors are.
     """
-    found, sorted_addresses = [], sorted(addresses)
+    found, sorted_addresses = [], sorted(addresses or ())
     try:
         lines = maps.read_bytes().split(b"\n")  # a name may have other ends of lines
     except OSError:
@@ -139,6 +164,7 @@ def places_of_files(addresses: Iterable[int], maps: Path = MAPS) -> list[tuple[i
         if inode != b"0" and kind.endswith(b"p"):
             begin, end = (int(number, 16) for number in place.split(b"-"))
             at = bisect_left(sorted_addresses, begin)
-            if at < len(sorted_addresses) and sorted_addresses[at] < end:
+            asked = at < len(sorted_addresses) and sorted_addresses[at] < end
+            if asked or (addresses is None and kind.startswith(b"rw")):
                 found.append((begin, end))
     return found

@@ -16,6 +16,7 @@ import torch
 from model.message import Message
 from model.runtime.device import DTYPES, give_back_memory
 from model.runtime.errors import CheckpointError
+from model.runtime.file_pages import let_go_of_files
 from model.runtime.ledger import Ledger, NoRoomError, Reservation, memory_limit, resident_memory
 from model.runtime.once import once
 
@@ -56,7 +57,7 @@ def ledger() -> Ledger:
         limit = memory_limit(machine)
     except ValueError:
         limit = memory_limit(machine, "")
-    return Ledger(limit, resident_memory, free_memory, (give_back_memory, collect))
+    return Ledger(limit, resident_memory, free_memory, (give_back_memory, let_go_of_files, collect))
 
 
 class Collector:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import weakref
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from safetensors.torch import load_file, save_file
 from model.checkpoints.assembled import assembled
 from model.checkpoints.formats.weight_files import map_file
 from model.runtime import file_pages
-from model.runtime.file_pages import MAPS, PAGE, FilePages, clean, places_of_files, within
+from model.runtime.file_pages import MAPS, PAGE, FilePages, clean, in_turn, let_go_of_files, places_of_files, within
 from tests.model.examples import one_stack
 from tests.resident import forget_peak, highest_resident
 
@@ -85,6 +86,32 @@ def test_places_are_those_of_files_that_are_mapped_alone(mapped, tmp_path):
     assert places_of_files([1], tmp_path / "none") == []
     (tmp_path / "maps").write_bytes(b"10-20 rw-p 0 08:01 9 /a\x0c \xff\r20-30 r--p 0 0 9\n20-30 rw-p 0 00:00 0\n")
     assert places_of_files([17, 33], tmp_path / "maps") == [(16, 32)]
+
+
+def test_pages_of_tensors_smaller_than_a_piece_leave_memory_after_they_were_read(mapped, monkeypatch):
+    monkeypatch.setattr(file_pages, "PIECE", 6 * SIZE)  # bytes: more than one of them, less than both
+    before = resident_of_files()
+    for tensor in mapped.values():
+        for piece in in_turn(tensor.split(SIZE >> 4)):
+            piece.sum()
+    assert resident_of_files() < before + SIZE
+
+
+def test_what_is_read_of_memory_is_not_kept():
+    tensor = torch.ones(1 << 14)
+    gone = weakref.ref(tensor.untyped_storage())
+    for piece in in_turn(tensor.split(1 << 12)):
+        piece.sum()
+    del tensor, piece
+    assert gone() is None
+
+
+def test_all_pages_of_files_are_let_go(mapped):
+    mapped["a"].sum()
+    begin, end = mapped["a"].data_ptr(), mapped["a"].data_ptr() + mapped["a"].nbytes
+    assert list(clean(begin, end))
+    let_go_of_files()
+    assert not list(clean(begin, end))
 
 
 def test_a_file_and_its_network_are_not_in_memory_at_once(tmp_path, monkeypatch):
