@@ -83,10 +83,8 @@ def measure(size: Size, batch: int, length: int, free: int) -> Iterator[Size]:
     """Measure a forward pass and a training step, where they fit into `free` bytes; yield each time."""
     weights = size.predicted.memory["weights"] + table_memory(size.config)
     activations = size.predicted.memory["activations"]
-    apart = (
-        2 * FLOAT * size.config.vocabulary * size.config.d_model
-    )  # matrices that are one only once the network is built
-    needed = int(SPARE * (weights + activations + apart))
+    shared = FLOAT * size.config.vocabulary * size.config.d_model  # bytes of the matrix of embeddings and output
+    needed = int(SPARE * (weights + activations + 2 * shared))  # three, until the network is built
     if needed > free:
         yield replace(size, refusal=too_large(needed, free))
         return
@@ -105,7 +103,7 @@ def measure(size: Size, batch: int, length: int, free: int) -> Iterator[Size]:
             seconds.append(timed(lambda: network(ids[0], ids[1]), device))
         found = replace(found, forward=summary(seconds).median)
         yield replace(size, measured=found)
-    needed = int(SPARE * training_memory(size))
+    needed = int(SPARE * (training_memory(size) + 3 * shared))  # a gradient of each use, until they are added up
     if needed > free:
         yield replace(size, measured=found, refusal=too_large(needed, free))
     else:
@@ -120,6 +118,7 @@ def measure_training(size: Size, network: Network, ids: Tensor, tensors: TensorB
     with tensors:
         tensors.peak = 0
         step = training_step(network.train(), rows)
+        give_back_memory()  # of the weights that are in a row now
         step()
     found = replace(size.measured, training=tensors.peak)
     seconds = []

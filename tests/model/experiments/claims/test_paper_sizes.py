@@ -15,6 +15,7 @@ from model.experiments.rule import Verdict
 from model.network.config import TransformerConfig
 from model.network.costs import costs
 from model.network.transformer import skeleton
+from model.runtime.memory import SPARE
 
 PLENTY = 1 << 40
 SIZES = Sizes(batch=1, heads=4, width=4, device=torch.device("cpu"), dtype=torch.float32)
@@ -43,6 +44,13 @@ def test_what_is_measured_is_what_was_predicted() -> None:
     assert predicted.training_memory < found.training < 1.6 * predicted.training_memory + 4 * 2 * 512 * 16
     assert found.forward is not None
     assert found.step is not None
+
+
+def test_a_training_step_asks_for_the_gradients_of_a_shared_matrix_too() -> None:
+    *_before, last = measure(tiny(), 2, 5, int(SPARE * paper_sizes.training_memory(tiny())) + 1)
+    assert last.measured.forward is not None
+    assert last.measured.training is None
+    assert "GB are free" in str(last.refusal)
 
 
 @pytest.mark.parametrize(("share", "forward"), [(0.01, False), (0.6, True)])
