@@ -127,7 +127,7 @@ def main() -> None:
         else:
             opening = _("Opening {name} …").format(name=literal(name))
             with summary, st.spinner(opening):  # seen where it takes half a second
-                model = shown_model.open_shown(here, name, OfferCancel(names))
+                model = shown_model.open_shown(here, name, OfferCancel(summary, names))
     except ValueError as error:
         words = {training.ENTRY: entry_name(live)} if live else {}
         if shown_model.fall_back(name, translate_error(error), chosen, names, words):
@@ -305,14 +305,20 @@ def entry_name(live: LiveTraining) -> str:
 
 @dataclass
 class OfferCancel:
-    """Where a model has taken a while to open, a button to show another; at each call the script can be interrupted."""
+    """Where a model has taken a while to open, a button to show another; at each call the script can be interrupted.
 
+    place: an empty one, whose next element replaces these.
+    """
+
+    place: DeltaGenerator
     names: list[str]
     places: list[DeltaGenerator] = field(default_factory=list)
     offered: bool = False
 
     def __call__(self, seconds: float) -> None:
-        self.places = self.places or [st.empty(), st.empty()]
+        if not self.places:
+            row = self.place.container(horizontal=True, vertical_alignment="center")
+            self.places = [row.empty(), row.empty()]
         tick, button = self.places
         tick.caption(duration(seconds) if seconds > 1 else "")
         if seconds > PATIENCE and not self.offered and len(self.names) > 1:

@@ -136,10 +136,12 @@ def is_long(job: Job[Any]) -> bool:
 
 
 def buttons(table: TableJob, number: int) -> None:
-    """What takes long can be cancelled, and gone on with; what could not be read is said."""
+    """What takes long can be cancelled, and gone on with, beside how far it is; what could not be read is said."""
     if is_long(table):
         st.button(_("Stop measuring"), on_click=table.cancel, key=f"stop_measuring_{number}")
     if table.ended and table.cancelled:
-        st.button(_("Measure the rest"), on_click=table.start, key=f"go_on_measuring_{number}")
+        with st.container(horizontal=True, vertical_alignment="center"):
+            st.button(_("Measure the rest"), on_click=table.start, key=f"go_on_measuring_{number}")
+            st.caption(job_words(table))
     if table.error:
         st.caption(_("Not measured: {reason}").format(reason=literal(translate_error(table.error))))

@@ -10,6 +10,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from model.message import Message
+from model.runtime import superseded
 from tests.viz.components.test_registry import unpack
 from tests.viz.no_server import no_server
 from tests.viz.test_jobs import Clock, Work
@@ -134,3 +135,26 @@ def test_the_widget_has_a_button_that_cancels_and_says_what_failed(end):
     assert app.text[0].value == "it has ended"
     assert [each.value for each in app.error] == (["d_ff (0) must be at least 1."] if end == "error" else [])
     assert not app.button
+
+
+def table_script() -> None:
+    from tests.viz.ui.test_job_view import JOBS
+    from viz.ui.job_view import follow
+
+    follow([JOBS[0]], lambda: None)
+
+
+def test_a_table_that_is_cancelled_says_how_far_it_is_beside_the_button_that_goes_on():
+    def endless() -> None:
+        while True:
+            superseded.check()
+
+    job = TableJob([TableTask("a", 1, lambda: 1), TableTask("b", 1, endless)])
+    JOBS[:] = [job]
+    while not job.values:
+        job.wait(0.001)
+    job.cancel()
+    assert job.wait(20)
+    app = AppTest.from_function(table_script, default_timeout=60).run()
+    assert [button.label for button in app.button] == ["Measure the rest"]
+    assert [caption.value for caption in app.caption] == ["measured 1 of 2"]
