@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
@@ -68,7 +70,7 @@ def test_a_training_grows_and_is_stopped(visit) -> None:
 
     first = step()
     eventually(page, lambda: step() > first)
-    expect(page.get_by_text("s left")).to_be_visible()
+    expect(page.get_by_text(re.compile(r"(s|min) left"))).to_be_visible()
     expect(page.get_by_text("loss so far, not tied")).to_be_visible()
     stop(page)
     ended = step()
