@@ -37,7 +37,7 @@ KEPT_SUFFIXES = (*READ, ".json", ".yaml", ".txt", ".model", ".spm", ".md", ".jin
 
 
 @dataclass(frozen=True)
-class Sent:
+class UploadedFile:
     """An uploaded file, or a file in an uploaded archive. size: claimed, in bytes. pieces: reads its content."""
 
     name: str
@@ -124,7 +124,7 @@ class Uploads:
             raise CheckpointError(
                 "{packed} was sent with other files: send one .zip alone, or the files in it", packed=packed[0][0]
             )
-        whole = [Sent(name, len(content), partial(_whole, content)) for name, content in files]
+        whole = [UploadedFile(name, len(content), partial(_whole, content)) for name, content in files]
         sent = _archived(*packed[0]) if packed else whole
         _require_names([file.name for file in sent])
         kept = [file for file in sent if _is_kept(file.name)]
@@ -139,7 +139,7 @@ class Uploads:
             self._remove()
         self._remove, self._sizes = None, []
 
-    def _write(self, files: Sequence[Sent], packed: int) -> Path:
+    def _write(self, files: Sequence[UploadedFile], packed: int) -> Path:
         claimed = sum(file.size for file in files)
         left = self.largest - sum(self._sizes)
         if claimed > left:
@@ -178,7 +178,7 @@ class Uploads:
             raise CheckpointError("the files could not be unpacked: {error}; pack them again", error=error) from error
         return _unwrapped(folder)
 
-    def _write_one(self, path: Path, file: Sent) -> None:
+    def _write_one(self, path: Path, file: UploadedFile) -> None:
         """Write no more than the claimed size, and never over another file."""
         path.parent.mkdir(parents=True, exist_ok=True)
         written = 0
@@ -203,7 +203,7 @@ def _whole(content: bytes) -> Iterator[bytes]:
     yield content
 
 
-def _archived(name: str, content: bytes) -> list[Sent]:
+def _archived(name: str, content: bytes) -> list[UploadedFile]:
     """Files in an archive, not unpacked yet."""
     try:
         archive = zipfile.ZipFile(cast(IO[bytes], Bounded(io.BytesIO(content), PIECE)))
@@ -233,7 +233,7 @@ def _archived(name: str, content: bytes) -> list[Sent]:
                 filename=info.filename[:60],
             )
         if not info.is_dir():
-            files.append(Sent(info.filename, info.file_size, partial(_pieces, archive, info)))
+            files.append(UploadedFile(info.filename, info.file_size, partial(_pieces, archive, info)))
     return files
 
 
