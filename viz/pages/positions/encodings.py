@@ -84,7 +84,7 @@ class Picture:
     wide: bool = False
 
 
-Shown = tuple[list[str], list[Picture]]
+LaboratoryFigures = tuple[list[str], list[Picture]]
 
 
 @lru_cache(maxsize=16)
@@ -93,7 +93,7 @@ def table(code: Code) -> Tensor:
     return sinusoidal(code.length, code.d_model, code.base)
 
 
-def curves(settings: Settings) -> Shown:
+def curves(settings: Settings) -> LaboratoryFigures:
     """PE over the positions, and the whole of the first encoding."""
     every = product(settings.codes(), settings.dimensions)
     asked = [(code, dimension) for code, dimension in every if dimension < code.d_model]
@@ -113,7 +113,7 @@ def curves(settings: Settings) -> Shown:
     return said, [over, whole]
 
 
-def wavelengths(settings: Settings) -> Shown:
+def wavelengths(settings: Settings) -> LaboratoryFigures:
     """How fast each dimension varies (claims 6 and 7)."""
     codes = list(dict.fromkeys(Code(code.base, settings.lengths[0], code.d_model) for code in settings.codes()))
     waves = [array(analysis.wavelengths(code.d_model, code.base)) for code in codes]
@@ -153,7 +153,7 @@ def _fast_and_slow(code: Code) -> Picture:
     return picture(title, drawn, _("position p"), "PE")
 
 
-def shift(settings: Settings) -> Shown:
+def shift(settings: Settings) -> LaboratoryFigures:
     """PE(p + k) = R_k PE(p), and PE(p) · PE(q) over q − p (claim 8)."""
     code, k = settings.codes()[0], settings.k
     matrix = analysis.rotation(k, code.d_model, code.base)
@@ -309,7 +309,7 @@ def array(tensor: Tensor) -> NDArray[np.float64]:
 # The laboratory's comparisons of codes: of several lengths, and of a misread formula.
 
 
-def any_length(settings: Settings) -> Shown:
+def any_length(settings: Settings) -> LaboratoryFigures:
     """The code of one position in tables of several lengths (claim 5)."""
     place, base, width = settings.position, settings.bases[0], settings.widths[0]
     lengths = [length for length in settings.lengths if length > place]
@@ -344,7 +344,7 @@ def any_length(settings: Settings) -> Shown:
     ]
 
 
-def misread(settings: Settings) -> Shown:
+def misread(settings: Settings) -> LaboratoryFigures:
     """The formula as some tutorials have it, beside the paper's (claim 10)."""
     code = settings.codes()[0]
     right, wrong = table(code), analysis.misread(code.length, code.d_model, code.base)
@@ -397,7 +397,7 @@ def _learned_names(tables: dict[str, Tensor]) -> dict[str, Tensor]:
     return dict(zip(names, tables.values(), strict=True))
 
 
-def learned(settings: Settings, model: TextModel, pinned: TextModel | None = None) -> Shown:
+def learned(settings: Settings, model: TextModel, pinned: TextModel | None = None) -> LaboratoryFigures:
     """The trained positions of this model beside sinusoids of the same size, and beside the pinned model's."""
     trained = _learned_names(learned_tables(model))
     if not trained:
@@ -459,7 +459,7 @@ def _likeness(name: str, codes: Tensor, number: int, dash: bool) -> Curve:
     return Curve(f"{name}, p = {middle}", np.arange(len(codes)) - middle, cosines, number, dash)
 
 
-def relative(settings: Settings, model: TextModel, pinned: TextModel | None = None) -> Shown:
+def relative(settings: Settings, model: TextModel, pinned: TextModel | None = None) -> LaboratoryFigures:
     """What rotary positions and ALiBi do in heads as this model has them; dashed: in the pinned model's, if others."""
     width, heads = _turned(model), model.config.n_heads
     near = min(NEAR, settings.lengths[0])

@@ -19,7 +19,7 @@ from viz.components.view import View
 from viz.figures.figure import About, Caption
 from viz.i18n.catalogue import _, language
 from viz.pages.positions import encodings
-from viz.pages.positions.encodings import Picture, Settings, Shown
+from viz.pages.positions.encodings import LaboratoryFigures, Picture, Settings
 from viz.pages.positions.figures import figure_files
 from viz.render.renderer import words
 from viz.state.position_override import as_trained
@@ -43,7 +43,7 @@ def section(model: TextModel, row: DeltaGenerator) -> Views:
         explain("laboratory_explanation", name)
 
     def views(model: TextModel) -> Drawing:
-        shown: Shown = ([], [])
+        shown: LaboratoryFigures = ([], [])
         if settings is not None:
             pin = current_session().pin
             of = as_trained(model), pin.model if pin else None
@@ -201,7 +201,7 @@ class Experiment:
     ran: the code that the explanation shows. of_models: it looks at the loaded model and the pinned one too.
     """
 
-    compute: Callable[..., Shown]
+    compute: Callable[..., LaboratoryFigures]
     settable: Sequence[str]
     formulas: Sequence[str]
     ran: Sequence[Any]
