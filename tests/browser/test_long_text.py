@@ -15,12 +15,14 @@ from tests.browser.server import serve
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
+TOKENS = 4096  # that the model reads
+
 
 @pytest.fixture(scope="module")
 def url(tmp_path_factory) -> Iterator[str]:
-    """A server with a model that reads 4,096 tokens."""
+    """A server with a model that reads `TOKENS` tokens."""
     folder: Path = tmp_path_factory.mktemp("long")
-    model = long_model()
+    model = long_model(TOKENS)
     save_checkpoint(folder / "long", model.network, (model.source_tokenizer,) * 2, dict(model.training))
     with serve("app.py", VITRINE_MODELS=str(folder)) as address:
         yield address
@@ -42,7 +44,7 @@ def test_the_chosen_head_comes_first_and_the_rest_can_be_cancelled(visit):
     page = visit().open(model="long")
     heads = page.locator(".vitrine.heads .head")
     expect(heads).to_have_count(32)
-    field(page).fill(long_text(long_model(), 0))
+    field(page).fill(long_text(long_model(TOKENS), 0))
     # The picture of the text before is taken away, and the new one comes before the other heads.
     expect(page.locator("[data-awaited] .vitrine.heatmap, [data-behind] .vitrine.heatmap")).to_have_count(1)
     expect(page.locator(".vitrine.heatmap")).to_contain_text("each cell is the largest of 16 × 16")
