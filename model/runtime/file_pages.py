@@ -20,6 +20,7 @@ PIECE = 1 << 24  # bytes that are copied between two times, or a part of a large
 PARTS = 64
 LAST = 4
 PAGE = mmap.PAGESIZE
+WEIGHTS = (b".safetensors", b".bin", b".pt", b".pth", b".ckpt", b".gguf")  # ends of names
 DONT_NEED = 4  # MADV_DONTNEED of mman.h: pages are read from the file again where they are used again
 STATE, CLEAN = np.uint64(61), 0b101  # of a page, in its three highest bits: in memory, not swapped, and of a file
 
@@ -94,6 +95,12 @@ class FilePages:
 LOADED, READ = FilePages(), FilePages()  # of files that are mapped whole, in any thread
 
 
+def close_read_files() -> None:
+    """Forget the tensors that were loaded and read, for they keep their files mapped."""
+    LOADED.let_go()
+    READ.let_go()
+
+
 def in_turn(pieces: Iterable[Tensor]) -> Iterator[Tensor]:
     """Pieces of a tensor one after another; the pages of a file are let go behind them, of small tensors with those of
     others, after each was read: several threads may read one file at a time.
@@ -150,7 +157,7 @@ def within(address: int, places: Sequence[tuple[int, int]]) -> bool:
 
 def places_of_files(addresses: Iterable[int] | None = None, maps: Path = MAPS) -> list[tuple[int, int]]:
     """Beginning and end in memory of each file that is mapped for this process alone around one of these addresses; in
-    order. addresses: None: of each that may be written to, as those of tensors are.
+    order. addresses: None: of each file of weights that may be written to, as those of tensors are.
     """
     found, sorted_addresses = [], sorted(addresses or ())
     try:
@@ -165,6 +172,8 @@ def places_of_files(addresses: Iterable[int] | None = None, maps: Path = MAPS) -
             begin, end = (int(number, 16) for number in place.split(b"-"))
             at = bisect_left(sorted_addresses, begin)
             asked = at < len(sorted_addresses) and sorted_addresses[at] < end
-            if asked or (addresses is None and kind.startswith(b"rw")):
+            # Never a library's: others write to its pages between the look at them and their leaving.
+            weights = addresses is None and kind.startswith(b"rw") and words[-1].endswith(WEIGHTS)
+            if asked or weights:
                 found.append((begin, end))
     return found

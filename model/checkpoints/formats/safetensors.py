@@ -10,6 +10,7 @@ import math
 import os
 from pathlib import Path
 from typing import Any, NamedTuple
+from weakref import finalize
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -18,7 +19,7 @@ from torch import Tensor
 from model.checkpoints.formats.weight_files import MAPPING_ERRORS, map_file
 from model.message import Message, MessageError
 from model.runtime.errors import CheckpointError, UnmeasuredError, first_line
-from model.runtime.file_pages import LOADED
+from model.runtime.file_pages import LOADED, close_read_files
 from model.runtime.files import open_file, require_file
 from model.runtime.untrusted_json import parse_json
 
@@ -100,6 +101,7 @@ class SafeValues:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._file: Any = None
+        finalize(self, close_read_files).atexit = False
 
     def load(self, entry: Entry) -> Tensor:
         """Values of a tensor in the shape of its entry.

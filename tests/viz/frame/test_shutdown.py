@@ -18,7 +18,7 @@ from model.checkpoints.load import open_checkpoint
 from model.training.live.saved_training import read_kept
 from tests.browser.server import PATIENCE, ROOT, answers, free_port
 from tests.model.training.live.live_examples import LONG, SETTINGS, Gate, live, settled
-from tests.model.training.live.test_kept import begun
+from tests.model.training.live.test_saved_training import begun
 from viz.frame import shutdown
 from viz.state import checkpoints, training
 from viz.state.session import Session

@@ -12,7 +12,7 @@ from viz.frame.text_field import on_text
 from viz.state.permissions import longest_text
 from viz.state.serving import serving
 from viz.state.session import FIRST_SOURCE, Key, Session
-from viz.state.texts import look
+from viz.state.texts import trace_fields
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def headers(session: Session) -> list[dict]:
 def typed(session: Session, key: Key, text: str, edit: int, turn: int) -> None:
     with serving(session):
         on_text(key, {"text": text, "edit": edit, "turn": turn})
-        look(session, session.model)
+        trace_fields(session, session.model)
 
 
 def test_what_answers_a_task_is_no_translation(session, monkeypatch):

@@ -14,7 +14,7 @@ from tests.viz.small import looking, small_model
 from viz.frame.token_bar import badges_of_checks, pinned, token_bar
 from viz.state.serving import serving
 from viz.state.session import Key, Session
-from viz.state.texts import look
+from viz.state.texts import trace_fields
 from viz.state.what_if import CHANGES
 
 TEXT, OTHER = "The cat sees.", "The dog sees the cat."
@@ -129,7 +129,7 @@ def test_the_model_computes_as_it_was_trained_again(session):
     plain = session.trace
     with serving(session):
         session.change([Causal("decoder", False)])
-        look(session, session.model)
+        trace_fields(session, session.model)
     assert sent(session)["changed"]["text"] == "Decoder: causal mask off"
     assert said(session, CHANGES) == "decoder:causal:off"
     click(session, "restore", True)

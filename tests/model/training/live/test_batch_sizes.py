@@ -9,7 +9,7 @@ import pytest
 from model.training.live.saved_training import read_kept
 from model.training.settings import BatchSizes
 from tests.model.training.live.live_examples import SETTINGS, Gate, advanced, live, losses, settled, watched
-from tests.model.training.live.test_kept import begun
+from tests.model.training.live.test_saved_training import begun
 
 pytestmark = pytest.mark.unchecked
 SIZES = BatchSizes(watched=30, full=60)
