@@ -19,3 +19,7 @@ class InputTexts:
     edits: dict[str, int] = field(default_factory=dict)
     lock: RLock = field(default_factory=partial(RLock, "texts"), repr=False, compare=False)
     by_model: dict[str, tuple[str, str]] = field(default_factory=dict)
+
+    def __getitem__(self, field: str) -> str:
+        """Text that was typed into a field."""
+        return self.typed[field]

@@ -163,6 +163,11 @@ class Session:
         return self.shown
 
     @property
+    def edits(self) -> dict[str, int]:
+        """Number of changes of each field."""
+        return self.texts.edits
+
+    @property
     def inputs(self) -> Inputs:
         """What figures are made of.
 
