@@ -98,6 +98,7 @@ def test_finalizers_are_those_of_which_the_page_says_that_they_wait_for_nothing(
     found = [(file, found) for file, text in OURS.items() for found in re.findall(r"finalize\(self, ([\w.]+)", text)]
     assert sorted(found) == [
         ("model/checkpoints/bridge/load.py", "rmtree"),
+        ("model/checkpoints/formats/safetensors.py", "close_read_files"),
         ("model/checkpoints/uploads.py", "_gone"),
         ("model/fast/packed_weights.py", "_sizes.pop"),
         ("model/inference/pass_memory.py", "self.reservation.release"),

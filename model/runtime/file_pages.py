@@ -81,6 +81,10 @@ class FilePages:
         if self._size >= PIECE:
             self.let_go()
 
+    def forget(self) -> None:
+        """Keep no tensor any longer, in one step; their pages leave memory with their files."""
+        self._pieces, self._size = [], 0
+
     def let_go(self) -> None:
         """Take the pages out of memory, and forget the tensors."""
         found, self._pieces, self._size = self._pieces, [], 0
@@ -97,8 +101,8 @@ LOADED, READ = FilePages(), FilePages()  # of files that are mapped whole, in an
 
 def close_read_files() -> None:
     """Forget the tensors that were loaded and read, for they keep their files mapped."""
-    LOADED.let_go()
-    READ.let_go()
+    for pages in (LOADED, READ):
+        pages.forget()
 
 
 def in_turn(pieces: Iterable[Tensor]) -> Iterator[Tensor]:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 import os
+import weakref
 from pathlib import Path
 from typing import Any, NamedTuple
-from weakref import finalize
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -101,7 +101,7 @@ class SafeValues:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._file: Any = None
-        finalize(self, close_read_files).atexit = False
+        weakref.finalize(self, close_read_files).atexit = False
 
     def load(self, entry: Entry) -> Tensor:
         """Values of a tensor in the shape of its entry.
