@@ -57,5 +57,6 @@ def test_at_most_the_largest_tensor_and_some_pages_are_held(files, ending):
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as process:
         found = {name: process.submit(risen, path, name).result() for name in READERS}
     assert found.pop("copies") > path.stat().st_size
-    assert max(found.values()) <= largest + PIECE, found
+    # Pages of what was loaded and of what was read leave in lots of one piece each.
+    assert max(found.values()) <= largest + 2 * PIECE < path.stat().st_size, found
     assert min(found.values()) >= largest // 2, found  # it did read
