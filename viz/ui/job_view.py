@@ -142,6 +142,6 @@ def buttons(table: TableJob, number: int) -> None:
     if table.ended and table.cancelled:
         with st.container(horizontal=True, vertical_alignment="center"):
             st.button(_("Measure the rest"), on_click=table.start, key=f"go_on_measuring_{number}")
-            st.caption(job_words(table))
+            st.caption(literal(job_words(table)))
     if table.error:
         st.caption(_("Not measured: {reason}").format(reason=literal(translate_error(table.error))))
