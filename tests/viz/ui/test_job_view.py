@@ -10,7 +10,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from model.message import Message
-from model.runtime import superseded
+from model.runtime import cancellation
 from tests.viz.components.test_registry import unpack
 from tests.viz.no_server import no_server
 from tests.viz.test_jobs import Clock, Work
@@ -147,7 +147,7 @@ def table_script() -> None:
 def test_a_table_that_is_cancelled_says_how_far_it_is_beside_the_button_that_goes_on():
     def endless() -> None:
         while True:
-            superseded.check()
+            cancellation.check()
 
     job = TableJob([TableTask("a", 1, lambda: 1), TableTask("b", 1, endless)])
     JOBS[:] = [job]
