@@ -81,7 +81,7 @@ class Job(Generic[Result]):
         self.start()
 
     def compute(self) -> Result | None:
-        """The work; it ends at its next `superseded.check` once the job is cancelled."""
+        """The work; it ends at its next `cancellation.check` once the job is cancelled."""
         raise NotImplementedError
 
     def release(self) -> None:
