@@ -21,8 +21,8 @@ def find_base(adapter: Adapter, chosen: str | None = None) -> Path:
         AdapterBaseError: it is not on this machine; the sentence names it and says what to do.
     """
     named = chosen or adapter.base
-    if found := path_of_base(adapter.folder, named, None if chosen else adapter.revision):
-        return found
+    if folder := path_of_base(adapter.folder, named, None if chosen else adapter.revision):
+        return folder
     raise base_missing(adapter.name, MERGED[adapter.kind], named)
 
 

@@ -100,8 +100,8 @@ class Adapter:
 
 def shown_base(named: str) -> str:
     """Name of a base for a sentence: as at Hugging Face, else the last one of a path, for pages name no folders."""
-    shown = named if NAME.fullmatch(named) else PurePosixPath(named.replace("\\", "/")).name
-    return shown[:LONGEST_NAME] or "?"
+    short = named if NAME.fullmatch(named) else PurePosixPath(named.replace("\\", "/")).name
+    return short[:LONGEST_NAME] or "?"
 
 
 def is_adapter(path: Path) -> bool:
@@ -144,12 +144,12 @@ def _refuse_unmergeable(adapter: Adapter) -> None:
             value=adapter.kind or "?",
             merged=", ".join(MERGED),
         )
-    if (begun := adapter.settings.get("init_lora_weights")) not in BEGINNINGS:
+    if (start := adapter.settings.get("init_lora_weights")) not in BEGINNINGS:
         raise CheckpointError(
             "{file} was begun with init_lora_weights {begun!r}, which changes the base too: save it as plain "
             "LoRA (path_initial_model_for_weight_conversion of peft's save_pretrained) and open that",
             file=name,
-            begun=str(begun)[:40],
+            begun=str(start)[:40],
         )
     for setting, value in adapter.settings.items():
         if setting not in READ and setting not in HARMLESS and value not in OFF:
@@ -317,8 +317,8 @@ def merge(
     """
     merging = _Merging(adapter, settings, table)
     changes = merging.changes()
-    kept, untied = merging.untied(changes)
-    of_name = {change.name: change for change in (*changes, *kept)}
+    unchanged, untied = merging.untied(changes)
+    of_name = {change.name: change for change in (*changes, *unchanged)}
     merged = [info for info in table if info.name not in of_name]
     merged = [replace(info, place=info.name) for info in merged]  # what was tied to a weight may not be any more
     merged += [
@@ -372,15 +372,15 @@ class _Merging:
                 whole[inner] = info
         changes = [change for name, parts in modules.items() for change in self._module(name, parts)]
         changes += [self._whole(name, info) for name, info in whole.items()]
-        found: dict[str, Change] = {}
+        by_name: dict[str, Change] = {}
         for change in changes:
-            if (other := found.setdefault(change.name, change)) is not change and not _same(change, other):
+            if (other := by_name.setdefault(change.name, change)) is not change and not _same(change, other):
                 raise CheckpointError(
                     "{file} changes {name} twice: it is damaged", file=self.adapter.name, name=change.name
                 )
-        if not found:
+        if not by_name:
             raise CheckpointError("{file} holds no tensor: it is no adapter, or not whole", file=self.adapter.name)
-        return list(found.values())
+        return list(by_name.values())
 
     # One module of the adapter.
 
@@ -389,25 +389,25 @@ class _Merging:
         whole = {name: parts.pop(f"base_layer.{name}", None) for name in ("weight", "bias")}
         if whole["bias"] is not None:
             bias = self._fitting(f"{module}.bias", whole["bias"].shape, whole["bias"])
-        shift, found = parts.pop(SHIFT, None), []
+        shift, changes = parts.pop(SHIFT, None), []
         if shift is not None:
             scale = self._scale(module, parts["lora_A.weight"].shape[0] if "lora_A.weight" in parts else 0)
             bias = self._fitting(f"{module}.bias", shift.shape, shift)
-            found.append(Change(bias[0], bias[1], "bias", whole["bias"], Shifted(shift.load(), scale)))
+            changes.append(Change(bias[0], bias[1], "bias", whole["bias"], Shifted(shift.load(), scale)))
         elif whole["bias"] is not None:
-            found.append(Change(*bias, "bias", whole["bias"]))
+            changes.append(Change(*bias, "bias", whole["bias"]))
         if parts.keys() == {SCALES} and whole["bias"] is None:
-            found += self._scaled_bias(module, parts[SCALES])
+            changes += self._scaled_bias(module, parts[SCALES])
         if parts:
             first = next(iter(parts.values()))
             step, kind, shape = self._step(module, parts)
-            found.append(Change(*self._fitting(f"{module}.weight", shape, first), kind, whole["weight"], step))
+            changes.append(Change(*self._fitting(f"{module}.weight", shape, first), kind, whole["weight"], step))
         elif whole["weight"] is not None:
             own = whole["weight"]
-            found.append(Change(*self._fitting(f"{module}.weight", own.shape, own), "modules_to_save", own))
+            changes.append(Change(*self._fitting(f"{module}.weight", own.shape, own), "modules_to_save", own))
         if parts and whole["weight"] is not None:
             self._fitting(f"{module}.weight", whole["weight"].shape, whole["weight"])
-        return found
+        return changes
 
     def _step(self, module: str, parts: dict[str, TensorInfo]) -> tuple[Step, str, tuple[int, ...]]:
         """What the parts do to a weight, its kind, and the shape that the weight must have."""
@@ -497,16 +497,16 @@ class _Merging:
 
     def _scaled_bias(self, module: str, scales: TensorInfo) -> list[Change]:
         """Bias of outputs that (IA)³ scales, where the base has one."""
-        if len(scales.shape) != 2 or scales.shape[1] != 1 or (found := self._lookup(f"{module}.bias")) is None:
+        if len(scales.shape) != 2 or scales.shape[1] != 1 or (bias := self._lookup(f"{module}.bias")) is None:
             return []
-        if found[1].shape != scales.shape[:1]:
-            raise self._misfit(scales, found[1])
-        return [Change(*found, "bias", None, Scaled(scales.load().flatten()))]
+        if bias[1].shape != scales.shape[:1]:
+            raise self._misfit(scales, bias[1])
+        return [Change(*bias, "bias", None, Scaled(scales.load().flatten()))]
 
     def _whole(self, name: str, info: TensorInfo) -> Change:
         """Tensor that was trained whole: of modules_to_save, or a bias."""
-        found = self._fitting(name, info.shape, info)
-        return Change(*found, "bias" if name.endswith(".bias") else "modules_to_save", info)
+        named = self._fitting(name, info.shape, info)
+        return Change(*named, "bias" if name.endswith(".bias") else "modules_to_save", info)
 
     # Names and numbers.
 
@@ -526,7 +526,7 @@ class _Merging:
         return merged, weight
 
     def _found(self, name: str, info: TensorInfo) -> tuple[str, TensorInfo]:
-        if (found := self._lookup(name)) is None:
+        if (match := self._lookup(name)) is None:
             whole = name.removesuffix("bias") + "weight"
             if name.endswith(".bias") and self._lookup(whole) is not None:
                 raise CheckpointError(
@@ -546,7 +546,7 @@ class _Merging:
                 name_2=name[:120],
                 shown_base=shown_base(self.adapter.base),
             )
-        return found
+        return match
 
     def _lookup(self, name: str) -> tuple[str, TensorInfo] | None:
         """Tensor of the base by the name of a module's, and its name in the merged model; None: it has none.
@@ -554,11 +554,11 @@ class _Merging:
         Files may have another first word, or none, before the rest of a name. A matrix that the base ties to another's
         has the other's values and keeps its own name.
         """
-        if (found := self._plain(name)) is not None:
-            return found.name, found
-        if (original := self._tied_names().get(name)) is None or (found := self._plain(original)) is None:
+        if (info := self._plain(name)) is not None:
+            return info.name, info
+        if (original := self._tied_names().get(name)) is None or (info := self._plain(original)) is None:
             return None
-        return (found.name if len(found.shape) == 1 else name), found
+        return (info.name if len(info.shape) == 1 else name), info
 
     def _tied_names(self) -> dict[str, str]:
         """Names of tensors of the base that are tied to another's, and that one's; asked of transformers, once."""
@@ -617,26 +617,26 @@ class _Merging:
     def _plain(self, name: str) -> TensorInfo | None:
         """Tensor of the base by the name of a module's, which the file itself has."""
         others = [name, name.partition(".")[2], *(f"{each}.{name}" for each in self.firsts)]
-        found = [self.names[other] for other in others if other in self.names]
-        return found[0] if found else None
+        matches = [self.names[other] for other in others if other in self.names]
+        return matches[0] if matches else None
 
     def _scale(self, module: str, rank: int | None = None) -> float:
         """alpha / r, or alpha / √r with use_rslora. rank: of the factors, which the config must say too."""
         settings = self.adapter.settings
-        asked = self.ranks.of(module, settings.get("r", 8))
+        r = self.ranks.of(module, settings.get("r", 8))
         alpha = self.alphas.of(module, settings.get("lora_alpha", settings.get("alpha", 8)))
-        if type(asked) is not int or not 1 <= asked < 1 << 31:
+        if type(r) is not int or not 1 <= r < 1 << 31:
             raise CheckpointError(
                 "{file}: adapter_config.json: the rank ({asked}) must be a whole number above 0",
                 file=self.adapter.name,
-                asked=str(asked)[:40],
+                asked=str(r)[:40],
             )
-        if rank not in (None, asked):
+        if rank not in (None, r):
             raise CheckpointError(
                 "{file}: adapter_config.json says the rank {asked} for {module}, and the file has {rank}: the "
                 "two do not belong together",
                 file=self.adapter.name,
-                asked=asked,
+                asked=r,
                 module=module[:120],
                 rank=rank,
             )
@@ -646,7 +646,7 @@ class _Merging:
                 file=self.adapter.name,
                 alpha=str(alpha)[:40],
             )
-        return float(alpha) / (math.sqrt(asked) if settings.get("use_rslora") is True else asked)
+        return float(alpha) / (math.sqrt(r) if settings.get("use_rslora") is True else r)
 
     def _token_ids(self, module: str) -> Tensor:
         """Ids of the tokens whose rows are trained in a module."""
@@ -771,10 +771,10 @@ class Patterns:
         """Value of the first expression that matches, else the usual one."""
         parts = module.split(".")
         ends = [".".join(parts[at:]) for at in range(len(parts))]
-        found = [self._ends[end] for end in ends if end in self._ends]
-        found += [self._whole[module]] if module in self._whole else []
-        found += [number for expression, number in self._repeated if expression.match(module)]
-        return self._values[min(found)] if found else usual
+        indices = [self._ends[end] for end in ends if end in self._ends]
+        indices += [self._whole[module]] if module in self._whole else []
+        indices += [number for expression, number in self._repeated if expression.match(module)]
+        return self._values[min(indices)] if indices else usual
 
     def _add(self, pattern: str, number: int) -> None:
         if PLAIN.fullmatch(pattern):

@@ -64,7 +64,7 @@ def typed_path(text: str) -> Path:
     if len(plain) > 1 and plain[0] == plain[-1] and plain[0] in "\"'":
         plain = plain[1:-1]
     path = Path(os.path.abspath(os.path.expanduser(plain)))  # resolves "..", too
-    shown = str(path)[:SHOWN]
+    path_text = str(path)[:SHOWN]
     try:
         path.stat()
         readable = os.access(path, os.R_OK | os.X_OK if path.is_dir() else os.R_OK)
@@ -74,14 +74,14 @@ def typed_path(text: str) -> Path:
         if os.path.islink(path):
             raise CheckpointError(
                 "{shown} leads to {readlink}, which is not there: mend the link",
-                shown=shown,
+                shown=path_text,
                 readlink=os.readlink(path),
             ) from error
         raise CheckpointError(
-            "{shown} is not there: give the path of a checkpoint's folder or file", shown=shown
+            "{shown} is not there: give the path of a checkpoint's folder or file", shown=path_text
         ) from error
     if not readable:
-        raise CheckpointError("{shown} may not be read by Vitrine: give its user the right to read it", shown=shown)
+        raise CheckpointError("{shown} may not be read by Vitrine: give its user the right to read it", shown=path_text)
     return path
 
 

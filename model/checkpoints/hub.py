@@ -158,10 +158,10 @@ def cached(name: str, revision: str | None = None) -> Path | None:
     try:
         from huggingface_hub import try_to_load_from_cache
 
-        found = try_to_load_from_cache(name, "config.json", revision=revision)
+        config = try_to_load_from_cache(name, "config.json", revision=revision)
     except (ImportError, ValueError, OSError):  # names and revisions that the library takes for none
         return None
-    return Path(found).parent if isinstance(found, str) else None
+    return Path(config).parent if isinstance(config, str) else None
 
 
 def _cache() -> Path:

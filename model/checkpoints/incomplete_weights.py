@@ -47,12 +47,12 @@ def refuse_incomplete(file: Path, shapes: Mapping[str, tuple[int, ...]]) -> None
             config.json; the sentence says what to open instead.
     """
     for pattern, kind in KINDS.items():
-        if found := next((name for name in shapes if re.search(pattern, name)), None):
+        if tensor_name := next((name for name in shapes if re.search(pattern, name)), None):
             raise CheckpointError(
                 "{file} holds {found}, which {kind} has, so that it is no model of texts alone whose layers "
                 "attend: its tensors can be looked at under Checkpoints → Read",
                 file=file.name,
-                found=found[:80],
+                found=tensor_name[:80],
                 kind=kind,
             )
     if any(part in name for name in shapes for part in ADAPTER):

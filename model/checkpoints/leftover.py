@@ -52,10 +52,10 @@ def leftover(names: Iterable[str], modules: Collection[str], trunk: str, name: s
     Raises:
         CheckpointError: one lies within a part of the model, or is called as a part of a computation.
     """
-    found = Leftover([], [])
+    rest = Leftover([], [])
     for each in sorted(names):
         if is_harmless(each):
-            found.harmless.append(each)
+            rest.harmless.append(each)
         elif within := _part(each, modules, trunk, bare):
             raise CheckpointError(
                 "{file} holds {each}, which belongs to the computation of {within} and which the code that runs "
@@ -66,8 +66,8 @@ def leftover(names: Iterable[str], modules: Collection[str], trunk: str, name: s
                 within=within,
             )
         else:
-            found.beside.append(each)
-    return found
+            rest.beside.append(each)
+    return rest
 
 
 def is_harmless(name: str) -> bool:

@@ -216,7 +216,9 @@ def _open_folder(
     parts = isinstance(settings.get("text_config"), dict)  # of one model, whose config tells them apart
     paths, place = [] if parts else models_in(names), (folder, settings, device, dtype, texts)
     if prefix is not None:
-        return _one_of(_open_tensors(*place, under(stored, prefix, folder.name), True), names, paths, prefix, told=True)
+        return _one_of(
+            _open_tensors(*place, under(stored, prefix, folder.name), True), names, paths, prefix, chosen=True
+        )
     if "" in paths:  # a model, and beside it another one whose names have a beginning
         begins = tuple(f"{path}." for path in paths if path)
         model = _open_tensors(*place, [info for info in stored if not info.name.startswith(begins)], True)
@@ -233,10 +235,10 @@ def _open_folder(
     return _one_of(model, names, ["", *others], "") if others else model
 
 
-def _one_of(model: TextModel, names: list[str], paths: list[str], prefix: str, told: bool = False) -> TextModel:
+def _one_of(model: TextModel, names: list[str], paths: list[str], prefix: str, chosen: bool = False) -> TextModel:
     """The model, which says that it is one of several and which tensors are outside of it.
 
-    names: of all tensors. paths: beginnings of the models' names, of which `prefix` is this one's. told: by a hint.
+    names: of all tensors. paths: beginnings of the models' names, of which `prefix` is this one's. chosen: by a hint.
     """
     begins = tuple(f"{path}." for path in paths if len(path) > len(prefix))
     inside = [name for name in names if name.startswith(f"{prefix}." if prefix else "")]
@@ -245,7 +247,7 @@ def _one_of(model: TextModel, names: list[str], paths: list[str], prefix: str, t
     training = {**model.training, "prefix": prefix}
     if len(paths) > 1:
         training |= {"models": paths, "open": {"prefix": prefix}}
-        if not told:
+        if not chosen:
             training["assumed"] = [*training.get("assumed", []), chosen_model(prefix, paths)]
     if beside := sorted({*training.get("beside", []), *outside}):
         training["beside"] = beside
@@ -387,8 +389,8 @@ def open_checkpoint(
             to be; the sentence says which file and why.
     """
     path, place, precision = Path(path), device or choose_device(), dtype or choose_dtype()
-    told = None if base is None else str(base)
-    hints = LoadHints(heads, positions, start, causal, norm, activation, alphabet, told, prefix)
+    base_path = None if base is None else str(base)
+    hints = LoadHints(heads, positions, start, causal, norm, activation, alphabet, base_path, prefix)
     finish_replacing(path)
     if not path.exists():
         raise CheckpointError("{file} is not a checkpoint: no folder or file of that name", file=path)

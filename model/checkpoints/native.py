@@ -236,11 +236,11 @@ def require_weights(config: TransformerConfig, shapes: Mapping[str, tuple[int, .
             max_length=config.max_length,
             max_length_2=4 * config.max_length * width / 1000000000.0,
         )
-    asked, stored = sum(parameters(config).values()), sum(map(math.prod, shapes.values()))
-    if asked > max(stored, BUILT):
+    needed, stored = sum(parameters(config).values()), sum(map(math.prod, shapes.values()))
+    if needed > max(stored, BUILT):
         raise CheckpointError(
             "{file}: the config asks for {asked:,} weights, and the file holds {stored:,}: they do not belong together",
             file=name,
-            asked=asked,
+            asked=needed,
             stored=stored,
         )

@@ -64,17 +64,17 @@ def plain_weights(
         CheckpointError: there are codes that are not turned into weights here, and nothing in the settings by which
             transformers might; or an FP8 weight has no scale, or one that does not fit.
     """
-    told, by_name = settings.get("quantization_config"), {info.name: info for info in table}
+    quantization, by_name = settings.get("quantization_config"), {info.name: info for info in table}
     scales = {info.name: scale for info in table if (scale := _scale_of(info, by_name))}
     if scales:
-        blocks, used = _block_sizes(told), {scale.name for scale in scales.values()}
+        blocks, used = _block_sizes(quantization), {scale.name for scale in scales.values()}
         table = [
             _scaled(info, scales[info.name], blocks, name) if info.name in scales else info
             for info in table
             if info.name not in used and not OF_INPUTS.search(info.name)
         ]
     bare = [info.name for info in table if info.dtype.startswith(FLOAT8) and not info.loaded]
-    if bare and told:
+    if bare and quantization:
         raise CheckpointError(
             "{file}: {bare} is of 8 bits (FP8) and has no scale beside it, which its config.json speaks of: get "
             "all of its files again",
@@ -83,7 +83,9 @@ def plain_weights(
         )
     if scales and not _codes(table):
         settings = {key: value for key, value in settings.items() if key != "quantization_config"}
-    elif not isinstance(told, dict) or "quant_method" not in told:  # by which transformers finds its code
+    elif (
+        not isinstance(quantization, dict) or "quant_method" not in quantization
+    ):  # by which transformers finds its code
         require_no_codes(table, name)
     return list(table), dict(settings)
 
@@ -94,8 +96,8 @@ def require_no_codes(table: Iterable[TensorInfo], name: str) -> None:
     Raises:
         CheckpointError: there are; the sentence names the quantization.
     """
-    if found := _codes(list(table)):
-        _refuse(name, *found)
+    if codes := _codes(list(table)):
+        _refuse(name, *codes)
 
 
 def _refuse(name: str, kind: str, info: TensorInfo) -> NoReturn:
@@ -120,9 +122,9 @@ def _codes(table: Sequence[TensorInfo]) -> tuple[str, TensorInfo] | None:
     names = {info.name: info for info in table}
     ends = [info for info in table if ENDS.fullmatch(info.name)]
     for kind, end in WRITERS.items():
-        found = next((info for info in ends if re.fullmatch(f"(.*)({end})", info.name)), None)
-        if found is not None:
-            return kind, found
+        code = next((info for info in ends if re.fullmatch(f"(.*)({end})", info.name)), None)
+        if code is not None:
+            return kind, code
     for info in table:
         if info.dtype.startswith(FLOAT8) and _scale_of(info, names):
             return "FP8", info
@@ -150,9 +152,9 @@ def _scale_of(info: TensorInfo, names: Mapping[str, TensorInfo]) -> TensorInfo |
     return next((names[scale] for end in SCALES if (scale := end.format(info.name, stem=stem)) in names), None)
 
 
-def _block_sizes(told: Any) -> list[int]:
+def _block_sizes(quantization: Any) -> list[int]:
     """Rows and columns of a block by a quantization_config; empty where it does not say them."""
-    waiting: list[Any] = [told]
+    waiting: list[Any] = [quantization]
     while waiting:
         value = waiting.pop()
         if isinstance(value, dict):
@@ -196,11 +198,11 @@ def _scaled(info: TensorInfo, scale: TensorInfo, blocks: Sequence[int], name: st
     return replace(info, load=load, loaded="float32")
 
 
-def _block(count: int, parts: int, told: int) -> int:
+def _block(count: int, parts: int, configured: int) -> int:
     """Rows, or columns, that share a scale; 0: none is known by which there are so many parts."""
     if parts in (1, count):
         return count // parts if parts else 0
-    sizes = [told, BLOCK, count // parts if parts and count % parts == 0 else 0]
+    sizes = [configured, BLOCK, count // parts if parts and count % parts == 0 else 0]
     return next((size for size in sizes if size and -(-count // size) == parts), 0)
 
 

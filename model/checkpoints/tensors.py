@@ -121,18 +121,19 @@ def under(table: Iterable[TensorInfo], prefix: str, name: str) -> list[TensorInf
         CheckpointError: no name begins so.
     """
     begin = f"{prefix}."
-    found = [info for info in table if info.name.startswith(begin)]
-    if not found:
+    inside = [info for info in table if info.name.startswith(begin)]
+    if not inside:
         raise CheckpointError(
             "{file} has no tensors whose names begin with {begin}: leave prefix:{prefix} out",
             file=name,
             begin=begin,
             prefix=prefix,
         )
-    places = [info.place.removeprefix(begin) if info.place.startswith(begin) else "" for info in found]
-    names = [info.name.removeprefix(begin) for info in found]
+    places = [info.place.removeprefix(begin) if info.place.startswith(begin) else "" for info in inside]
+    names = [info.name.removeprefix(begin) for info in inside]
     return [
-        replace(info, name=short, place=place or short) for info, short, place in zip(found, names, places, strict=True)
+        replace(info, name=short, place=place or short)
+        for info, short, place in zip(inside, names, places, strict=True)
     ]
 
 

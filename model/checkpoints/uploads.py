@@ -127,11 +127,11 @@ class Uploads:
         whole = [UploadedFile(name, len(content), partial(_whole, content)) for name, content in files]
         sent = _archived(*packed[0]) if packed else whole
         _require_names([file.name for file in sent])
-        kept = [file for file in sent if _is_kept(file.name)]
+        weights = [file for file in sent if _is_kept(file.name)]
         self.left_out = [file.name for file in sent if not _is_kept(file.name)]
-        if not kept:
+        if not weights:
             raise _none_kept(self.left_out)
-        return self._write(kept, sum(len(content) for _name, content in files))
+        return self._write(weights, sum(len(content) for _name, content in files))
 
     def close(self) -> None:
         """Remove everything."""
@@ -343,7 +343,7 @@ class Opened:
 
 
 class OpenedSessions:
-    """Opened checkpoints of all sessions, for any thread. A session is freed `kept` seconds after its last window was
+    """Opened checkpoints of all sessions, for any thread. A session is freed `retention` seconds after its last window was
     closed.
 
     patience: seconds that `take` waits. uploads: makes the folder of a session.
@@ -351,14 +351,14 @@ class OpenedSessions:
 
     def __init__(
         self,
-        kept: float = SECONDS_KEPT,
+        retention: float = SECONDS_KEPT,
         clock: Callable[[], float] = time.monotonic,
         timer: Callable[[float, Callable[[], None]], threading.Timer] = threading.Timer,
         patience: float = PATIENCE,
         uploads: Callable[[], Uploads] = Uploads,
     ) -> None:
         self._new_uploads = uploads
-        self.kept, self.patience, self._clock, self._new_timer = kept, patience, clock, timer
+        self.retention, self.patience, self._clock, self._new_timer = retention, patience, clock, timer
         self._sessions: dict[str, Opened] = {}
         self._windows: dict[str, int] = {}
         self._left: dict[str, float] = {}
@@ -412,7 +412,7 @@ class OpenedSessions:
         """Free the sessions that are due, and set the timer to the next one."""
         with self._left_one:
             now = self._clock()
-            due = [key for key, left in self._left.items() if now - left >= self.kept]
+            due = [key for key, left in self._left.items() if now - left >= self.retention]
             freed = [self._sessions.pop(key, None) for key in due]
             for key in due:
                 del self._left[key]
@@ -436,7 +436,7 @@ class OpenedSessions:
             self._timer.cancel()
             self._timer = None
         if self._left:
-            due = min(self._left.values()) + self.kept - self._clock()
+            due = min(self._left.values()) + self.retention - self._clock()
             self._timer = self._new_timer(max(1.0, due), self.sweep)
             self._timer.daemon = True
             self._timer.start()

@@ -24,9 +24,9 @@ def wrapping(names: Collection[str], own: Sequence[str]) -> list[str]:
     while root := _around(left, own):
         front += rf"{re.escape(root)}(?:{INSIDE})*"
         left = {name.removeprefix(root) for name in left}
-    found = [rf"^(?:{INSIDE})*{front}"] if front else []
-    inside = any(re.search(INSIDE, unwrapped(name, found)) for name in names)
-    return [*found, INSIDE] if inside else found
+    patterns = [rf"^(?:{INSIDE})*{front}"] if front else []
+    inside = any(re.search(INSIDE, unwrapped(name, patterns)) for name in names)
+    return [*patterns, INSIDE] if inside else patterns
 
 
 def unwrapped(name: str, patterns: Sequence[str]) -> str:
@@ -71,13 +71,13 @@ def models_in(names: Collection[str]) -> list[str]:
         first, dot, rest = name.partition(".")
         if dot and not PARTS.fullmatch(first):
             parts.setdefault(first, set()).add(re.sub(r"\.\d+\.", ".*.", rest))
-    found = set[str]()
+    firsts = set[str]()
     for first, inside in parts.items() if len(parts) <= MOST else ():
         whole = {re.sub(r"\.\d+\.", ".*.", name) for name in names if not name.startswith(f"{first}.")}
         for other, compared in {"": whole, **parts}.items():
             if other != first and len(inside & compared) >= max(FEWEST, min(len(inside), len(compared)) / 2):
-                found |= {first, other}
-    return sorted((f"{common}{first}".rstrip(".") for first in found), key=lambda path: (len(path.split(".")), path))
+                firsts |= {first, other}
+    return sorted((f"{common}{first}".rstrip(".") for first in firsts), key=lambda path: (len(path.split(".")), path))
 
 
 def chosen_model(prefix: str, paths: Collection[str]) -> str:

@@ -144,8 +144,8 @@ def _count(module: nn.Module, chosen: Tensor | None) -> int:
     own = {len(tensor) for tensor in module.parameters(recurse=False) if tensor.dim() == 3}
     if own:
         return own.pop() if len(own) == 1 else 0
-    told = getattr(module, "num_experts", 0)
-    return told if chosen is not None and isinstance(told, int) and any(module.children()) else 0
+    count = getattr(module, "num_experts", 0)
+    return count if chosen is not None and isinstance(count, int) and any(module.children()) else 0
 
 
 # What one expert computes, found among the ways in which its matrices can be used.
@@ -261,14 +261,14 @@ def _matrices(call: ExpertsCall, inside: Sequence[Event]) -> Iterator[list[Kept]
     module, count = call.event.module, call.count
     listed = _listed(module)
     if listed is None:
-        found = [
+        triples = [
             (
                 Matrix(_slice(holder, name, count, tensor.shape[-1])),
                 (tensor.numel() // count // tensor.shape[-1], tensor.shape[-1]),
             )
             for holder, name, tensor in expert_tensors(module, count)
         ]
-        yield found
+        yield triples
         return
     first = next((event for event in inside if event.module in listed), None)
     if first is None:
@@ -463,11 +463,11 @@ class GivenExperts(nn.Module):
     def forward(self, inputs: tuple[Any, ...], named: dict[str, Any], batch: int) -> None:
         x, *given = given_tensors(inputs, named)
         x = x.flatten(0, -2)
-        found = chosen_and_weights([x, *given])
-        assert found is not None
+        choice = chosen_and_weights([x, *given])
+        assert choice is not None
         experts = self.__dict__["experts"]
         experts.routed(batched(x, batch))
-        experts.gates(batched(dense_gates(*found, self.count), batch))
+        experts.gates(batched(dense_gates(*choice, self.count), batch))
 
 
 class ScalingRouter(nn.Module):
@@ -515,60 +515,68 @@ class ExpertsMatch:
     units: Units
 
 
-def match_experts(calls: Sequence[Event], found: ExpertsCall, shared: nn.Module | None, width: int) -> ExpertsMatch:
+def match_experts(
+    calls: Sequence[Event], expert_call: ExpertsCall, shared: nn.Module | None, width: int
+) -> ExpertsMatch:
     """Match of the experts of a layer.
 
-    calls: of its feed-forward network. found: that of the experts. shared: network beside them. width: d_model.
+    calls: of its feed-forward network. expert_call: that of the experts. shared: network beside them. width: d_model.
     """
-    inside = [event for event in calls if found.event in event.within]
-    form = find_form(found, inside)
-    router = next(((event, place) for event in calls if (place := _find_router_logits(event, found)) is not None), None)
+    inside = [event for event in calls if expert_call.event in event.within]
+    form = find_form(expert_call, inside)
+    router = next(
+        ((event, place) for event in calls if (place := _find_router_logits(event, expert_call)) is not None), None
+    )
     experts = MirrorExperts(
         form,
-        found.count,
-        found.event.module,
+        expert_call.count,
+        expert_call.event.module,
         router=None if router is None else router[0].module,
-        scaled=found.scaled,
+        scaled=expert_call.scaled,
         shared=shared,
     )
     links: list[tuple[Event, Any, nn.Module]] = []
     if router is not None:
         links.append((router[0], "result", RouterLogits(experts, router[1])))
-    if found.scaled:
+    if expert_call.scaled:
         links += [
             (event, "result", ScalingRouter(experts, place))
             for event in calls
             for place, output in enumerate(event.outputs)
-            if output is found.gates
+            if output is expert_call.gates
         ]
     else:
-        links.append((found.event, "call", GivenExperts(experts, found.count)))
+        links.append((expert_call.event, "call", GivenExperts(experts, expert_call.count)))
     network = None if form is None else form.network(0)
     units = Units(
         None if network is None else network.output.in_features,
         "" if form is None else form.activation,
-        found.count,
-        found.chosen,
-        _shared_units(calls, found, shared, width),
+        expert_call.count,
+        expert_call.chosen,
+        _shared_units(calls, expert_call, shared, width),
     )
     return ExpertsMatch(experts, links, units)
 
 
-def _shared_units(calls: Sequence[Event], found: ExpertsCall, shared: nn.Module | None, width: int) -> int:
+def _shared_units(calls: Sequence[Event], expert_call: ExpertsCall, shared: nn.Module | None, width: int) -> int:
     """Units that every token goes through beside the experts."""
     if isinstance(shared, MirrorFeedForward):
         return shared.output.in_features
-    beside = [call for call in calls if found.event not in call.within and call is not found.event and is_linear(call)]
+    beside = [
+        call
+        for call in calls
+        if expert_call.event not in call.within and call is not expert_call.event and is_linear(call)
+    ]
     wide = [call for call in beside if call.y.shape == (*call.x.shape[:-1], width) and call.x.shape[-1] != width]
     return sum(call.x.shape[-1] for call in wide)
 
 
-def _find_router_logits(event: Event, found: ExpertsCall) -> int | None:
+def _find_router_logits(event: Event, expert_call: ExpertsCall) -> int | None:
     """Place of the router's logits among what a call returned; None: it is no router of these experts."""
     weight = module_tensor(event.module)
-    if weight is None or weight.dim() != 2 or tuple(weight.shape) != (found.count, found.x.shape[-1]):
+    if weight is None or weight.dim() != 2 or tuple(weight.shape) != (expert_call.count, expert_call.x.shape[-1]):
         return None
-    if not event.inputs or not close(event.x.flatten(0, -2).to(found.x.dtype), found.x):
+    if not event.inputs or not close(event.x.flatten(0, -2).to(expert_call.x.dtype), expert_call.x):
         return None
     bias = module_tensor(event.module, "bias")
     bias = bias if bias is not None and bias.shape == weight.shape[:1] else None

@@ -112,8 +112,8 @@ def open_network(
             "model of a family that transformers itself knows",
             file=folder.name,
         )
-    found = tensor_table(folder) if table is None else table
-    return _network(folder, settings, found, table is not None, device, dtype, device_map)
+    tensors = tensor_table(folder) if table is None else table
+    return _network(folder, settings, tensors, table is not None, device, dtype, device_map)
 
 
 def open_weights(
@@ -170,13 +170,13 @@ def _network(
         except CheckpointError:
             raise
         except Exception as error:  # sizes that do not fit each other are found by the first tokens
-            if asked := OWN_ARGUMENTS.search(str(error)):
+            if argument := OWN_ARGUMENTS.search(str(error)):
                 raise CheckpointError(
                     "{file}: a stack of this {family} model asks for arguments of its own ({asked}), so that it "
                     "cannot be run alone and looked into; its tensors can be looked at under Checkpoints → Read",
                     file=folder.name,
                     family=family,
-                    asked=asked[1],
+                    asked=argument[1],
                 ) from error
             reason = f"{first_line(error)} ({type(error).__name__})"
             if reads_texts(model, kind):
@@ -282,9 +282,9 @@ def _load(
         _refuse_comparing(family)
     _require_plain(model, settings, table, folder)
     _require_all_loaded(loading, folder, model_class)
-    found = _leftover(loading, table, folder, model)
+    unused = _leftover(loading, table, folder, model)
     outside = [name for name in outside if not is_harmless(name)]
-    model.vitrine_unused = Leftover(found.harmless, sorted({*found.beside, *outside}))
+    model.vitrine_unused = Leftover(unused.harmless, sorted({*unused.beside, *outside}))
     model.vitrine_texts_alone = texts_alone and kind != "encoder-decoder"
     model = model.eval().requires_grad_(False)
     if offload is not None and offload.is_used():
@@ -404,14 +404,18 @@ def _require_plain(model: nn.Module, settings: dict[str, Any], table: list[Tenso
     Raises:
         CheckpointError: transformers knows no such quantization, or computes with codes.
     """
-    told = settings.get("quantization_config")
-    if told and getattr(model, "hf_quantizer", None) is None and getattr(model.config, "quantization_config", None):
+    quantization = settings.get("quantization_config")
+    if (
+        quantization
+        and getattr(model, "hf_quantizer", None) is None
+        and getattr(model.config, "quantization_config", None)
+    ):
         require_no_codes(table, folder.name)
     values = {name: tensor.dtype for name, tensor in model.named_parameters()}
     values |= {name: tensor.dtype for name, tensor in model.named_buffers() if name.endswith("weight")}
     codes = [name for name, dtype in values.items() if not dtype.is_floating_point or dtype.itemsize < 2]
     if codes:
-        method = told.get("quant_method", "") if isinstance(told, dict) else ""
+        method = quantization.get("quant_method", "") if isinstance(quantization, dict) else ""
         raise CheckpointError(
             "{file} is quantized {method}: {codes} holds codes ({values}), with which transformers computes, and "
             "not weights that can be looked into: open the model that it was made from; its tensors can be "
@@ -440,14 +444,14 @@ def _require_all_loaded(loading: dict[str, Any], folder: Path, model_class: Any)
             count=len(lacking),
         )
     if others := sorted(loading["mismatched_keys"]):
-        name, shape, asked = others[0]
+        name, shape, model_shape = others[0]
         raise CheckpointError(
             "{name}: {name_2} has shape {shape}, and config.json asks for {asked} ({count} such tensors in all): "
             "the two files do not belong together",
             name=folder.name,
             name_2=name,
             shape=tuple(shape),
-            asked=tuple(asked),
+            asked=tuple(model_shape),
             count=len(others),
         )
 
@@ -491,8 +495,8 @@ def _leftover(loading: dict[str, Any], table: list[TensorInfo], folder: Path, mo
         passed += [info.name for info in table if info.name not in known and re.search(pattern, info.name)]
     modules, prefix = {name for name, _module in model.named_modules()}, model.base_model_prefix
     trunk, bare = prefix if prefix in modules else "", not any(info.name.startswith(f"{prefix}.") for info in table)
-    found = leftover({*names} - {*passed}, modules, trunk, folder.name, bare)
-    return Leftover(sorted({*found.harmless, *passed}), found.beside)
+    rest = leftover({*names} - {*passed}, modules, trunk, folder.name, bare)
+    return Leftover(sorted({*rest.harmless, *passed}), rest.beside)
 
 
 def _first_layers(name: str) -> list[str]:
@@ -563,8 +567,8 @@ def _kind(transformers: Any, config: Any, family: str, headed: bool, decodes: bo
 def _writer(transformers: Any, config: Any) -> Any:
     """Class of transformers that wrote the file, by config.json; None: it names none of such a config."""
     name = (config.architectures or [""])[0]
-    found = getattr(transformers, name, None) if name.isidentifier() else None
-    return found if getattr(found, "config_class", None) is type(config) else None
+    model_class = getattr(transformers, name, None) if name.isidentifier() else None
+    return model_class if getattr(model_class, "config_class", None) is type(config) else None
 
 
 def _plain(transformers: Any, config: Any) -> Any:

@@ -86,26 +86,30 @@ def match_layer(events: list[Event], layer: Event, attentions: list[Event]) -> L
         for event, name in zip(attentions, ("self_attention", "cross_attention"), strict=False)
     ]
     closed = [event for event in inside if event.within[-1] is layer and _holds(event, attentions)]
-    found = next((call for event in inside if (call := experts_call(event, inside)) is not None), None)
-    experts = _chosen(inside, layer) + ([] if found is None else [found.event])
+    expert_call = next((call for event in inside if (call := experts_call(event, inside)) is not None), None)
+    experts = _chosen(inside, layer) + ([] if expert_call is None else [expert_call.event])
     closed += experts
     free = [event for event in inside if not any(call is event or call in event.within for call in closed)]
     _count_operations(match, inside, attentions)
     network, feed_forward_links, output = match_feed_forward(free, layer.x)
     # Beside experts, a network that every token goes through is a part of the block only.
     adds = [output] if output is not None and not experts else []
-    around = [] if found is None else [call for call in (*found.event.within, found.event) if layer in call.within]
+    around = (
+        []
+        if expert_call is None
+        else [call for call in (*expert_call.event.within, expert_call.event) if layer in call.within]
+    )
     adds += [call for call in (*around, *free) if call.within[-1] is layer or call in around]
     adds = [call for call in adds if call.y.shape == layer.x.shape]
     sublayers.append(Sublayer("feed_forward", adds))
     absent = Reason.EXPERTS if experts else Reason.UNITS
-    if found is not None:
-        match.experts = match_experts(match.feed_forward, found, network, layer.x.shape[-1])
+    if expert_call is not None:
+        match.experts = match_experts(match.feed_forward, expert_call, network, layer.x.shape[-1])
         match.parts["feed_forward"] = match.experts.experts
         match.links += match.experts.links
         for event, side, mirror in feed_forward_links:
-            kept = network is not None and mirror is network.output
-            match.links.append((event, side, KeptOutput(mirror) if kept else mirror))
+            is_output = network is not None and mirror is network.output
+            match.links.append((event, side, KeptOutput(mirror) if is_output else mirror))
     elif network is not None and not experts:
         match.parts["feed_forward"] = network
         match.links += feed_forward_links
@@ -113,8 +117,8 @@ def match_layer(events: list[Event], layer: Event, attentions: list[Event]) -> L
         match.missing |= {f"feed_forward.{name}": absent for name in ("hidden", "activation")}
         match.missing["feed_forward.output"] = Reason.FLOW if experts else Reason.UNITS
     _match_stream(match, inside, sublayers)
-    if found is not None and not hasattr(match.parts["feed_forward"], "output"):
-        outer = next((call for call in around if call.y.shape == layer.x.shape), found.event)
+    if expert_call is not None and not hasattr(match.parts["feed_forward"], "output"):
+        outer = next((call for call in around if call.y.shape == layer.x.shape), expert_call.event)
         _sum_outputs(match, outer, None if output is None or outer in output.within else output)
     return match
 
@@ -226,12 +230,12 @@ def _match_stream(match: LayerMatch, inside: list[Event], sublayers: list[Sublay
         trial = Trial(layer, inside, norms, placement)
         if trial.follow(sublayers):
             _keep_outputs(match, sublayers, trial.written)
-            for block, name, event, side in trial.kept:
+            for block, name, event, side in trial.captures:
                 match.keep(block, name, event, side, _mirror(event, side))
-            normed = {block for block, name, *_rest in trial.kept if name == "norm"}
+            normed = {block for block, name, *_rest in trial.captures if name == "norm"}
             absent = [sublayer.name for sublayer in sublayers if sublayer.name not in normed]
             match.missing |= {f"{name}_block.norm.output": Reason.FLOW for name in absent}
-            match.placement = "sandwich" if any(name == "output_norm" for _s, name, *_ in trial.kept) else placement
+            match.placement = "sandwich" if any(name == "output_norm" for _s, name, *_ in trial.captures) else placement
             return
     pair = parallel(layer, sublayers)
     match.placement, match.parallel = "pre", pair is not None
@@ -494,7 +498,7 @@ class Trial:
 
     def __init__(self, layer: Event, inside: list[Event], norms: list[Event], placement: str) -> None:
         self.layer, self.inside, self.norms, self.placement = layer, inside, norms, placement
-        self.kept: list[tuple[str, str, Event, Side]] = []
+        self.captures: list[tuple[str, str, Event, Side]] = []
         self.written: list[Event] = []
 
     def follow(self, sublayers: list[Sublayer]) -> bool:
@@ -522,16 +526,16 @@ class Trial:
                     continue
                 self.written.append(event)
                 if before is not None:
-                    self.kept.append((sublayer.name, "norm", before, "both"))
+                    self.captures.append((sublayer.name, "norm", before, "both"))
                 if output_norm is not None:
-                    self.kept.append((sublayer.name, "output_norm", output_norm, "both"))
-                self.kept.append((sublayer.name, "residual", *where))
+                    self.captures.append((sublayer.name, "output_norm", output_norm, "both"))
+                self.captures.append((sublayer.name, "residual", *where))
                 if self.placement == "pre":
                     return total
                 after = first(self.norms, lambda event: same(event.x, total))  # noqa: B023
                 if after is None:
                     return None
-                self.kept.append((sublayer.name, "norm", after, "both"))
+                self.captures.append((sublayer.name, "norm", after, "both"))
                 return after.y
         return None
 

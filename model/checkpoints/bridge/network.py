@@ -209,19 +209,19 @@ def tamed(model: nn.Module, factor: float) -> Iterator[None]:
     """Block in which weights that are not finite are 0, and matrices are multiplied by `factor`, so that a probe has
     finite numbers; then all are as they were, in the same memory.
     """
-    kept: list[tuple[Tensor, Tensor]] = []
+    originals: list[tuple[Tensor, Tensor]] = []
     for parameter in model.parameters():
         if parameter.is_meta or not parameter.is_floating_point():
             continue
         odd = not bool(parameter.isfinite().all())
         if odd or (factor != 1 and parameter.dim() > 1):
-            kept.append((parameter.data, parameter.data.clone()))
+            originals.append((parameter.data, parameter.data.clone()))
             changed = parameter.data.nan_to_num(nan=0.0, posinf=0.0, neginf=0.0)
             parameter.data.copy_(changed * factor if parameter.dim() > 1 else changed)
     try:
         yield
     finally:
-        for data, before in kept:
+        for data, before in originals:
             data.copy_(before)
 
 
@@ -292,8 +292,8 @@ def _require_finite(states: Tensor, events: list[Event]) -> None:
     Raises:
         _NotFiniteError: some are not.
     """
-    made = [states, *(event.y for event in events if is_linear(event))]
-    if not all(bool(each.isfinite().all()) for each in made):
+    results = [states, *(event.y for event in events if is_linear(event))]
+    if not all(bool(each.isfinite().all()) for each in results):
         raise _NotFiniteError
 
 
@@ -370,8 +370,8 @@ def _gives_weights(model: Any, kind: Kind, ids: dict[str, Tensor]) -> bool:
         output = model(**_named(kind, ids), output_attentions=True)
     except Exception:  # noqa: BLE001 - whatever a model does that has no such argument
         return False
-    found = [getattr(output, name, None) for name in ("attentions", "encoder_attentions", "decoder_attentions")]
-    tensors = [each for weights in found if weights for each in weights if isinstance(each, Tensor)]
+    per_stack = [getattr(output, name, None) for name in ("attentions", "encoder_attentions", "decoder_attentions")]
+    tensors = [each for weights in per_stack if weights for each in weights if isinstance(each, Tensor)]
     lengths = {each.shape[1] for each in ids.values()}
     lengths |= {sum(lengths)}  # of a decoder that attends to its own tokens and the source's at once
     known = [each.dim() == 4 and {*each.shape[-2:]} <= lengths for each in tensors]
@@ -413,14 +413,14 @@ def _caches(runner: Runner, ids: Tensor, memory: Tensor | None, states: Tensor) 
     """Whether a text read in two parts, the first kept in a cache, gives the states that it gives as a whole; and how
     many numbers the cache keeps for each token in each layer, none where it is of no use.
     """
-    kept = new_cache(memory)
+    cache = new_cache(memory)
     try:
-        parts = [runner.decode(part, None, memory, None, kept) for part in (ids[:, :2], ids[:, 2:])]
+        parts = [runner.decode(part, None, memory, None, cache) for part in (ids[:, :2], ids[:, 2:])]
     except Exception:  # noqa: BLE001 - a model with a cache of its own may raise anything
         return False, ()
     if not close(torch.cat(parts, dim=1), states):
         return False, ()
-    layers = (kept if memory is None else kept.self_attention_cache).layers
+    layers = (cache if memory is None else cache.self_attention_cache).layers
     return True, tuple((layer.keys.numel() + layer.values.numel()) // ids.shape[1] for layer in layers)
 
 

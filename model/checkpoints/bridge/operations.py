@@ -74,8 +74,8 @@ def multiplies_by_own_matrix(event: Event) -> bool:
     bias = module_tensor(event.module, "bias")
     bias = bias if bias is not None and bias.shape == weight.shape[:1] else None
     x = event.x.to(weight.dtype)
-    made = F.linear(x, weight.to(x.device), None if bias is None else bias.to(x.device))
-    return any(close(made, y.to(made.dtype)) for y in event.outputs if y.is_floating_point())
+    product = F.linear(x, weight.to(x.device), None if bias is None else bias.to(x.device))
+    return any(close(product, y.to(product.dtype)) for y in event.outputs if y.is_floating_point())
 
 
 def _is_unknown(event: Event, events: Sequence[Event]) -> bool:

@@ -329,17 +329,17 @@ def windows_of(stack: BridgedStack, text: Any) -> tuple[int | None, ...]:
     """Window of each layer: as the model gives it to its attention, else by its config's types of layers."""
     width = next((each for each in (setting(text, name) for name in WINDOWS) if isinstance(each, int)), None)
     types = next((each for each in (setting(text, name) for name in TYPES) if isinstance(each, list)), [])
-    found: list[int | None] = []
+    windows: list[int | None] = []
     for number, layer in enumerate(stack.layers):
         attention = layer.parts["self_attention"]
         seen = next((event.attention for event, _s, mirror in layer.links if mirror is attention), None)
         if seen is not None and seen.call is not None and "sliding_window" in seen.call.options:
-            found.append(cast("int | None", seen.call.options["sliding_window"]))
+            windows.append(cast("int | None", seen.call.options["sliding_window"]))
         else:
-            found.append(width if number < len(types) and types[number] in LOCAL else None)
+            windows.append(width if number < len(types) and types[number] in LOCAL else None)
             if isinstance(attention, MirrorAttention):
-                attention.window = found[-1]
-    return tuple(found)
+                attention.window = windows[-1]
+    return tuple(windows)
 
 
 def units_of_layer(layer: LayerMatch) -> Units:

@@ -121,8 +121,8 @@ def _marian_options(checkpoint: SourceCheckpoint) -> TransformerConfig:
     _flags(checkpoint, normalize_before=False, normalize_embedding=False, add_final_layer_norm=False)
     _flags(checkpoint, static_position_embeddings=True)
     checkpoint.settings.get("extra_pos_embeddings")
-    kept = checkpoint.has(f"{checkpoint.prefix}encoder.embed_positions.weight")  # as precise as the file is
-    more: dict[str, Any] = {"position": "learned" if kept else "sinusoidal-halves"}
+    has_table = checkpoint.has(f"{checkpoint.prefix}encoder.embed_positions.weight")  # as precise as the file is
+    more: dict[str, Any] = {"position": "learned" if has_table else "sinusoidal-halves"}
     shared, target = checkpoint.settings.switch("share_encoder_decoder_embeddings", True), None
     if checkpoint.settings.get("decoder_vocab_size") is not None:
         target = checkpoint.settings.count("decoder_vocab_size")

@@ -47,8 +47,8 @@ def course(state_dict: State) -> Layout | None:
     Raises:
         CheckpointError: tensors are missing, of other shapes or beyond the layout.
     """
-    found = ((each, state_dict.below(each.anchor)) for each in COURSES)
-    return next((_layout(each, state) for each, state in found if state is not None), None)
+    states = ((each, state_dict.below(each.anchor)) for each in COURSES)
+    return next((_layout(each, state) for each, state in states if state is not None), None)
 
 
 def _layout(program: Course, state: State) -> Layout:
@@ -75,8 +75,8 @@ def _layout(program: Course, state: State) -> Layout:
     options |= {"n_key_value_heads": None if key == query else key // head}
     config = config_of(state.name, **options)
     plan = weight_map(config, program.table(state, head) if callable(program.table) else program.table, state.tensors)
-    asked = choices.open | ({} if program.heads else state.open_heads)
-    return Layout(program.name, config, state.weights(plan), tuple(choices.assumed), asked)
+    open_choices = choices.open | ({} if program.heads else state.open_heads)
+    return Layout(program.name, config, state.weights(plan), tuple(choices.assumed), open_choices)
 
 
 class _Reading:
@@ -363,9 +363,9 @@ def rotary_options(state: State, choices: Choices, usual: float, factor: float =
     base = choices.number(
         ("rope_theta", "rope_base"), usual, Message("rotary positions of base {usual:,.0f}", usual=usual)
     )
-    found = {name.rpartition(".")[2]: value for name, value in state.records.items() if STRETCHES.search(name)}
-    untold = "llama3" if "low_freq_factor" in found else "linear" if "factor" in found else None
-    kind = found.get("rope_type", found.get("type", untold))
+    values = {name.rpartition(".")[2]: value for name, value in state.records.items() if STRETCHES.search(name)}
+    untold = "llama3" if "low_freq_factor" in values else "linear" if "factor" in values else None
+    kind = values.get("rope_type", values.get("type", untold))
     if kind not in (None, "default", "llama3"):
         raise CheckpointError(
             "{file}: its rotary positions are of the kind {kind!r}, which is not computed from these names: "

@@ -253,14 +253,14 @@ class UnsupportedError(Exception):
 
 
 class Settings:
-    """Values of a config.json, and the names of those that were read (asked).
+    """Values of a config.json, and the names of those that were read (read_names).
 
     names: other names, old or new, by name of a setting: attribute_map of Hugging Face's configs.
     """
 
     def __init__(self, values: Mapping[str, Any], names: Mapping[str, str] | None = None) -> None:
         self.values, self.names = values, names or {}
-        self.asked: set[str] = set()
+        self.read_names: set[str] = set()
 
     def get(self, name: str, default: Any = None) -> Any:
         """Value of a setting, the default where it is missing.
@@ -269,7 +269,7 @@ class Settings:
             UnsupportedError: it is there under two names with two values.
         """
         other = self.names.get(name, name)
-        self.asked |= {name, other}
+        self.read_names |= {name, other}
         value = self.values.get(name, self.values.get(other, default))
         if other in self.values and other != name and self.values[other] != value:
             raise UnsupportedError(f"{name} is {value!r} and {other} {self.values[other]!r}")
@@ -333,5 +333,5 @@ class Settings:
             UnsupportedError: there is one, which may change what is computed.
         """
         for name, value in self.values.items():
-            if name not in self.asked and name not in HARMLESS and name not in known and value not in OFF:
+            if name not in self.read_names and name not in HARMLESS and name not in known and value not in OFF:
                 raise UnsupportedError(f"{name} is {value!r}")

@@ -303,13 +303,13 @@ class GgufModel:
             name = key.removeprefix(f"{self.name}.")
             if name == key or name in known or (name in REQUIRED and value == REQUIRED[name]):
                 continue
-            shown = "a list" if isinstance(value, GgufList) else str(value)
+            value_text = "a list" if isinstance(value, GgufList) else str(value)
             raise CheckpointError(
                 "{file} says {key} ({shown}), which is not known here and may change what is computed: open the "
                 "folder of Hugging Face that it was made from; {read_on}",
                 file=self.path.name,
                 key=key[:80],
-                shown=shown[:40],
+                shown=value_text[:40],
                 read_on=READ_ON,
             )
 
@@ -384,15 +384,15 @@ class GgufModel:
         if STRETCHED in self._stored:
             table = self._stored[STRETCHED]
             factors = self._load(table).double().flatten().tolist() if math.prod(table.shape) <= MOST_FACTORS else []
-            found = llama3_scaling(factors, rope["rope_theta"], channels)
-            if found is None:
+            scaling = llama3_scaling(factors, rope["rope_theta"], channels)
+            if scaling is None:
                 raise CheckpointError(
                     "{file}: the factors in rope_freqs.weight are not those of Llama 3: open the folder of "
                     "Hugging Face that it was made from; {read_on}",
                     file=self.path.name,
                     read_on=READ_ON,
                 )
-            rope |= found
+            rope |= scaling
         return {"rope_parameters": rope}
 
     def _gemma2(self, settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -489,16 +489,16 @@ class GgufModel:
         return counts.most_common(1)[0][0] if counts else "?"
 
     def _text(self, key: str) -> str:
-        found = self._records.get(key)
-        return found if isinstance(found, str) else ""
+        value = self._records.get(key)
+        return value if isinstance(value, str) else ""
 
     def _switch(self, key: str) -> bool | None:
-        found = self._records.get(key)
-        return found if isinstance(found, bool) else None
+        value = self._records.get(key)
+        return value if isinstance(value, bool) else None
 
     def _id(self, key: str) -> int | None:
-        found: Record | None = self._records.get(key)
-        return found if type(found) is int and 0 <= found < 1 << 31 else None
+        value: Record | None = self._records.get(key)
+        return value if type(value) is int and 0 <= value < 1 << 31 else None
 
     def _count(self, key: str) -> int | None:
         """Whole number above 0 in a record of the architecture; None: it has no such record.
@@ -506,18 +506,18 @@ class GgufModel:
         Raises:
             CheckpointError: the record is something else.
         """
-        found = self._number(key)
-        if found is not None and (not isinstance(found, int) or not 1 <= found <= MOST):
+        number = self._number(key)
+        if number is not None and (not isinstance(number, int) or not 1 <= number <= MOST):
             raise CheckpointError(
                 "{file}: {name}.{key} ({found}) must be a whole number from 1 to {most:,}; {read_on}",
                 file=self.path.name,
                 name=self.name,
                 key=key,
-                found=str(found)[:40],
+                found=str(number)[:40],
                 most=MOST,
                 read_on=READ_ON,
             )
-        return found if isinstance(found, int) else None
+        return number if isinstance(number, int) else None
 
     def _number(self, key: str) -> int | float | None:
         """Number in a record of the architecture; None: it has no such record.
@@ -525,9 +525,9 @@ class GgufModel:
         Raises:
             CheckpointError: the record is something else; a list has a number for each layer.
         """
-        found = self._records.get(f"{self.name}.{key}")
-        if isinstance(found, GgufList):
-            values = set(self._file.values(f"{self.name}.{key}")) if found.count <= 1 << 16 else set()
+        value = self._records.get(f"{self.name}.{key}")
+        if isinstance(value, GgufList):
+            values = set(self._file.values(f"{self.name}.{key}")) if value.count <= 1 << 16 else set()
             if len(values) != 1:
                 raise CheckpointError(
                     "{file} says {name}.{key} for each layer, and its layers differ: such a model is not put "
@@ -537,19 +537,19 @@ class GgufModel:
                     key=key,
                     read_on=READ_ON,
                 )
-            found = values.pop()
-        if found is None:
+            value = values.pop()
+        if value is None:
             return None
-        if isinstance(found, bool) or not isinstance(found, int | float) or not math.isfinite(found):
+        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
             raise CheckpointError(
                 "{file}: {name}.{key} ({found}) must be a number; {read_on}",
                 file=self.path.name,
                 name=self.name,
                 key=key,
-                found=str(found)[:40],
+                found=str(value)[:40],
                 read_on=READ_ON,
             )
-        return found
+        return value
 
 
 REAL = ("epsilon", "softcapping")  # ends of keys of numbers that need not be whole
@@ -611,18 +611,18 @@ def llama3_scaling(factors: list[float], base: float, width: int) -> dict[str, A
     if largest == 1:
         return {}
     lengths = [2 * math.pi * base ** (2 * place / width) for place in range(len(factors))]
-    kept = [length for length, value in zip(lengths, factors, strict=True) if value == 1]
+    unscaled = [length for length, value in zip(lengths, factors, strict=True) if value == 1]
     stretched = [length for length, value in zip(lengths, factors, strict=True) if value == largest]
-    trained = [8192.0, math.sqrt(4 * max(kept, default=min(stretched) / 4) * min(stretched))]
+    trained = [8192.0, math.sqrt(4 * max(unscaled, default=min(stretched) / 4) * min(stretched))]
     for length, value in zip(lengths, factors, strict=True):
         if 1 < value < largest:
             share = (1 / value - 1 / largest) / (1 - 1 / largest)
             trained.append(length * (3 * share + 1))
     for tokens in (round(value) for value in trained if 1 <= value < 1e9):
-        made = [_llama3_factor(length, largest, tokens) for length in lengths]
-        if all(math.isclose(one, other, rel_tol=1e-4) for one, other in zip(made, factors, strict=True)):
-            found = {"rope_type": "llama3", "factor": largest, "low_freq_factor": 1.0, "high_freq_factor": 4.0}
-            return found | {"original_max_position_embeddings": tokens}
+        expected = [_llama3_factor(length, largest, tokens) for length in lengths]
+        if all(math.isclose(one, other, rel_tol=1e-4) for one, other in zip(expected, factors, strict=True)):
+            parameters = {"rope_type": "llama3", "factor": largest, "low_freq_factor": 1.0, "high_freq_factor": 4.0}
+            return parameters | {"original_max_position_embeddings": tokens}
     return None
 
 

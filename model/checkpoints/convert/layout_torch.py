@@ -129,8 +129,8 @@ def torch_transformer(state: State) -> Layout | None:
     )
     plan = weight_map(config, _table(around, bool(causal)), state.tensors)
     state.require_all_used(plan, "a model around torch.nn.Transformer", BUFFERS)
-    asked = state.open_heads | ({} if around.tables else {"positions": positions}) | choices.open
-    return Layout("torch.nn.Transformer", config, state.weights(plan), tuple(choices.assumed), asked)
+    open_choices = state.open_heads | ({} if around.tables else {"positions": positions}) | choices.open
+    return Layout("torch.nn.Transformer", config, state.weights(plan), tuple(choices.assumed), open_choices)
 
 
 def _config(state: State, around: _Surroundings, causal: bool, **options: Any) -> TransformerConfig:
@@ -233,7 +233,7 @@ def _last_norms(state: State, stacks: Mapping[str, str], outside: list[str], wid
     Raises:
         CheckpointError: there are several outside that it may be.
     """
-    found = {}
+    paths = {}
     for stack, path in stacks.items():
         own = SOURCES if stack == "encoder" else TARGETS
         norms = [name.removesuffix(".weight") for name in outside if state.tensors[name].shape == (width,)]
@@ -247,8 +247,8 @@ def _last_norms(state: State, stacks: Mapping[str, str], outside: list[str], wid
                 file=state.name,
                 norms=", ".join(norms[:3]),
             )
-        found[stack] = norms[0] if norms else ""
-    return found
+        paths[stack] = norms[0] if norms else ""
+    return paths
 
 
 def _sides(state: State, embeddings: list[str], decoder: str) -> tuple[str, str]:

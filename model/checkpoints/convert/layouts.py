@@ -84,8 +84,8 @@ def annotated(state_dict: State) -> Layout | None:
     )
     plan = weight_map(config, ANNOTATED_LAYER_NORM if torchs else ANNOTATED, state.tensors)
     state.require_all_used(plan, "an Annotated Transformer", r"_embed\.1\.pe$")
-    asked = state.open_heads | choices.open
-    return Layout("Annotated Transformer", config, state.weights(plan), tuple(choices.assumed), asked)
+    open_choices = state.open_heads | choices.open
+    return Layout("Annotated Transformer", config, state.weights(plan), tuple(choices.assumed), open_choices)
 
 
 def _norm(name: str, module: str) -> Table:
@@ -314,8 +314,8 @@ def _recognised(state: State) -> Layout | None:
     if prefix is None and len(paths) == 1:
         return replace(layout, beside=tuple(beside))
     assumed = (*layout.assumed, chosen_model(chosen, paths)) if prefix is None else layout.assumed
-    asked = {**layout.open, "prefix": chosen} if len(paths) > 1 else layout.open
-    return replace(layout, assumed=assumed, open=asked, models=tuple(paths), prefix=chosen, beside=tuple(beside))
+    open_choices = {**layout.open, "prefix": chosen} if len(paths) > 1 else layout.open
+    return replace(layout, assumed=assumed, open=open_choices, models=tuple(paths), prefix=chosen, beside=tuple(beside))
 
 
 def _paths(names: Collection[str]) -> list[str]:
@@ -324,18 +324,18 @@ def _paths(names: Collection[str]) -> list[str]:
     """
     for anchor in ANCHORS:
         ends = [name.removesuffix(anchor) for name in names if name.endswith(anchor)]
-        found = [path for path in ends if not path or path.endswith(".")]
+        beginnings = [path for path in ends if not path or path.endswith(".")]
         if anchor == FIRST_LAYER:  # whose path is that of a stack
-            found = [path for path in found if f"{path}layers.0.multihead_attn.in_proj_weight" not in names]
-            parts = [path.split(".")[:-1] for path in found]
+            beginnings = [path for path in beginnings if f"{path}layers.0.multihead_attn.in_proj_weight" not in names]
+            parts = [path.split(".")[:-1] for path in beginnings]
             if len(parts) == 1:
                 return [""]
             while parts and all(parts) and len({part[-1] for part in parts}) == 1:
                 parts = [part[:-1] for part in parts]
-            found = [".".join([*part, ""]) for part in parts]
-        if found:
-            found = list(dict.fromkeys(path.removesuffix(".") for path in found))
-            return sorted(found, key=lambda path: (bool(path), path.count(".")))
+            beginnings = [".".join([*part, ""]) for part in parts]
+        if beginnings:
+            beginnings = list(dict.fromkeys(path.removesuffix(".") for path in beginnings))
+            return sorted(beginnings, key=lambda path: (bool(path), path.count(".")))
     return [""]
 
 
@@ -407,10 +407,10 @@ def _alphabet(file: Path, hints: LoadHints, size: int) -> tuple[list[str], str]:
     if not meta.is_file():
         return [], f"there is no {TOKENIZER} beside the weights"
     try:
-        told = read_plain(meta)
+        content = read_plain(meta)
     except CheckpointError as error:
         return [], str(error)
-    named = told.get("itos") if isinstance(told, dict) else None
+    named = content.get("itos") if isinstance(content, dict) else None
     letters = [named.get(number) for number in range(size)] if isinstance(named, dict) and len(named) == size else []
     known = [letter for letter in letters if isinstance(letter, str) and len(letter) == 1]
     if not letters or len(set(known)) != size:

@@ -302,14 +302,14 @@ class Choices:
         Raises:
             CheckpointError: another value is said, and no hint overrides it; or the hint is of none.
         """
-        said = self.state.record(*names)
-        value = ALIASES.get(said.lower(), said.lower()) if isinstance(said, str) else said
+        setting = self.state.record(*names)
+        value = ALIASES.get(setting.lower(), setting.lower()) if isinstance(setting, str) else setting
         if value in possible:
             return value
-        told = getattr(self.state.hints, hint) if hint else None
-        if said is not None:
+        hint_value = getattr(self.state.hints, hint) if hint else None
+        if setting is not None:
             name = next(each for each in names if self.state.record(each) is not None)
-            if told is None:
+            if hint_value is None:
                 ways = (
                     ""
                     if not hint
@@ -320,7 +320,7 @@ class Choices:
                     "it{ways}",
                     file=self.state.name,
                     name=name,
-                    said=str(said)[:40],
+                    said=str(setting)[:40],
                     str=", ".join(map(str, possible)),
                     ways=ways,
                 )
@@ -328,22 +328,22 @@ class Choices:
                 Message(
                     "{hint} {told} as it is told (the file says {name} {said!r})",
                     hint=hint,
-                    told=told,
+                    told=hint_value,
                     name=name,
-                    said=str(said)[:40],
+                    said=str(setting)[:40],
                 )
             )
-        if told is None:
+        if hint_value is None:
             value = next(iter(possible))
             self.assumed.append(usual)
         else:
-            value = next((each for each, word in possible.items() if word == told), None)
+            value = next((each for each, word in possible.items() if word == hint_value), None)
             if value is None:
                 raise CheckpointError(
                     "{file}: {hint} ({told}) must be one of {values}",
                     file=self.state.name,
                     hint=hint,
-                    told=told,
+                    told=hint_value,
                     values=", ".join(possible.values()),
                 )
         if hint:

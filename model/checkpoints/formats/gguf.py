@@ -110,23 +110,23 @@ class GgufFile:
         Raises:
             CheckpointError: a text is not in UTF-8, the list is too long, or the file has changed.
         """
-        if not isinstance(found := self.records.get(name), GgufList):
+        if not isinstance(record := self.records.get(name), GgufList):
             return []
-        if found.count > MOST_ITEMS:
+        if record.count > MOST_ITEMS:
             raise CheckpointError(
                 "{file} has {count:,} values in {name!r}: at most {most_items:,}",
                 file=self.path.name,
-                count=found.count,
+                count=record.count,
                 name=name,
                 most_items=MOST_ITEMS,
             )
         with self._content() as content:
-            header = _Header(content, {}, found.start)
-            if found.kind == STRING:
-                return header.texts(found.count)
+            header = _Header(content, {}, record.start)
+            if record.kind == STRING:
+                return header.texts(record.count)
             begin = header.at
-            header.skip(found.count * SCALARS[found.kind].itemsize)
-            return list(np.frombuffer(content[begin : header.at], SCALARS[found.kind]).tolist())
+            header.skip(record.count * SCALARS[record.kind].itemsize)
+            return list(np.frombuffer(content[begin : header.at], SCALARS[record.kind]).tolist())
 
     def load(self, tensor: GgufTensor, bounded: bool = True) -> Tensor:
         """Values of a tensor in its own shape, quantized ones as float32. bounded: whether a tensor whose values would
@@ -213,7 +213,7 @@ class _Header:
 
     def __init__(self, content: mmap.mmap, types: Types, at: int = 0) -> None:
         self.content, self.types, self.at = content, types, at
-        self.items = self.kept = 0
+        self.items = self.text_bytes = 0
         self.alignment = 32
         self.records: dict[str, Record] = {}
 
@@ -266,8 +266,8 @@ class _Header:
         elif kind == STRING:
             begin = self.at + 8
             self.skip(self.number("<Q"))
-            if self.at - begin <= min(LONGEST_TEXT, MOST_TEXT - self.kept):
-                self.kept += self.at - begin
+            if self.at - begin <= min(LONGEST_TEXT, MOST_TEXT - self.text_bytes):
+                self.text_bytes += self.at - begin
                 self.records[name] = self.content[begin : self.at].decode("utf-8", "replace")
         else:
             self.records[name] = self.value(kind)
@@ -295,12 +295,12 @@ class _Header:
 
     def texts(self, count: int) -> list[str]:
         """Texts of a list that begins here."""
-        begin, found = self.at, []
+        begin, texts = self.at, []
         for _ in range(count):
-            found.append(self.text(LONGEST_TEXT))
+            texts.append(self.text(LONGEST_TEXT))
             if self.at - begin > 4 * MOST_TEXT:
                 raise FormatError("it has a list of more than {most_text:,} bytes", most_text=4 * MOST_TEXT)
-        return found
+        return texts
 
     def entry(self) -> GgufTensor:
         """The next tensor, with `start` counted from the end of the header."""

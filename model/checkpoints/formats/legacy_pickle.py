@@ -72,7 +72,7 @@ def read_legacy(path: Path) -> Any:
     if version != VERSION or not isinstance(machine, dict) or machine.get("little_endian") is not True:
         raise RefusedError("was written by an old torch in a form that is not read: save it again with torch.save")
     reading = _Values(content, {}, at)
-    made = reading.result()
+    content_object = reading.result()
     keys, at = _next(content, reading.at)
     if not isinstance(keys, list) or sorted(map(str, keys)) != sorted(reading.storages):
         raise RefusedError("is damaged: its list of values is not that of its tensors")
@@ -92,7 +92,7 @@ def read_legacy(path: Path) -> Any:
     def values(storage: Storage) -> torch.UntypedStorage:
         return map_file(path, places[storage.key], storage.bytes).untyped_storage()
 
-    return _with_tensors(made, lambda tensor: _tensor_of(tensor, values))
+    return _with_tensors(content_object, lambda tensor: _tensor_of(tensor, values))
 
 
 def _next(content: bytes, at: int) -> tuple[Any, int]:
@@ -159,14 +159,15 @@ class _Values(KeepingReading):
 
     def storage(self) -> None:
         """Persistent id (word, type, key, place, count, view), of which views are not written since torch 0.4."""
-        word, asked, key, place, count, view = self.stack.pop()
-        name = asked.path.rpartition(".")[2] if isinstance(asked, Named) else ""
-        if isinstance(asked, Named) and asked.path in UNREADABLE:
-            raise refusal(asked.path)
+        word, storage_type, key, place, count, view = self.stack.pop()
+        name = storage_type.path.rpartition(".")[2] if isinstance(storage_type, Named) else ""
+        if isinstance(storage_type, Named) and storage_type.path in UNREADABLE:
+            raise refusal(storage_type.path)
         known = word == "storage" and name in DTYPES and type(key) is str and type(place) is str and view is None
         if not known or type(count) is not int or count < 0:
             raise RefusedError(
-                "holds more than tensors ({value}): save only a model's state_dict", value=name[:60] or kind(asked)
+                "holds more than tensors ({value}): save only a model's state_dict",
+                value=name[:60] or kind(storage_type),
             )
         storage = self.storages.setdefault(key, Storage(key, name, count))
         if storage != Storage(key, name, count) or len(self.storages) > MOST_TENSORS:
@@ -174,7 +175,7 @@ class _Values(KeepingReading):
         self.stack.append(storage)
 
 
-def _with_tensors(made: Any, mapped: Callable[[StoredTensor], Tensor]) -> Any:
+def _with_tensors(root: Any, mapped: Callable[[StoredTensor], Tensor]) -> Any:
     """The object with real tensors in the place of the found ones, and none in that of types; what is held by itself
     stays so.
     """
@@ -185,7 +186,7 @@ def _with_tensors(made: Any, mapped: Callable[[StoredTensor], Tensor]) -> Any:
             return None
         return mapped(value) if isinstance(value, StoredTensor) else known.get(id(value), value)
 
-    waiting = [made]
+    waiting = [root]
     order: list[Any] = []
     while waiting:
         value = waiting.pop()
@@ -201,7 +202,7 @@ def _with_tensors(made: Any, mapped: Callable[[StoredTensor], Tensor]) -> Any:
             known[id(value)].update({key: of(inner) for key, inner in value.items()})
         else:
             known[id(value)].extend(map(of, value))
-    return of(made)
+    return of(root)
 
 
 def _tensor_of(tensor: StoredTensor, values: Callable[[Storage], torch.UntypedStorage]) -> Tensor:

@@ -359,13 +359,14 @@ class Reading:
         self.stack.append(Named(f"{self.line()}.{self.line()}"))
 
     def storage(self) -> None:
-        word, asked, key, place, count = self.stack.pop()
-        name = asked.path.rpartition(".")[2] if isinstance(asked, Named) else ""
-        if isinstance(asked, Named) and asked.path in UNREADABLE:
-            raise refusal(asked.path)
+        word, storage_type, key, place, count = self.stack.pop()
+        name = storage_type.path.rpartition(".")[2] if isinstance(storage_type, Named) else ""
+        if isinstance(storage_type, Named) and storage_type.path in UNREADABLE:
+            raise refusal(storage_type.path)
         if word != "storage" or name not in BYTES or type(key) is not str or type(place) is not str:
             raise RefusedError(
-                "holds more than tensors ({value}): save only a model's state_dict", value=name[:60] or kind(asked)
+                "holds more than tensors ({value}): save only a model's state_dict",
+                value=name[:60] or kind(storage_type),
             )
         stored = self.sizes.get(f"data/{key}")
         if stored is None:
@@ -392,18 +393,18 @@ class Reading:
     def create(self) -> None:
         """Refuse an object made without its class's `__init__`, which no dictionary of tensors needs."""
         self.stack.pop()
-        asked = self.stack.pop()
-        raise refusal(asked.path if isinstance(asked, Named) else "objects of Python")
+        cls = self.stack.pop()
+        raise refusal(cls.path if isinstance(cls, Named) else "objects of Python")
 
     def call(self) -> None:
-        arguments, asked = self.stack.pop(), self.stack[-1]
-        if not isinstance(asked, Named) or type(arguments) is not tuple:
+        arguments, function = self.stack.pop(), self.stack[-1]
+        if not isinstance(function, Named) or type(arguments) is not tuple:
             raise RefusedError("is damaged: it calls what is no function")
-        call = self.calls.get(asked.path)
+        call = self.calls.get(function.path)
         if call is None:
-            raise refusal(asked.path)
+            raise refusal(function.path)
         if (result := call(arguments)) is None:
-            raise RefusedError("is damaged: it calls {path} with what that does not take", path=asked.path)
+            raise RefusedError("is damaged: it calls {path} with what that does not take", path=function.path)
         self.steps += sum(map(_cost, arguments))
         if type(result) in (str, bytes):
             self.bytes += sum(len(each) for each in arguments if type(each) in (str, bytes))

@@ -143,10 +143,10 @@ def is_part(file: Path) -> bool:
 
 def _parts(folder: Path) -> tuple[Path, tuple[str, str]] | None:
     """First file by which a folder is known to hold its weights in parts, also one folder deeper, and what wrote it."""
-    found = (
+    candidates = (
         (next(folder.glob(f"{deeper}{name}"), None), whose) for name, whose in PARTS.items() for deeper in ("", "*/")
     )
-    return next(((file, whose) for file, whose in found if file is not None), None)
+    return next(((file, whose) for file, whose in candidates if file is not None), None)
 
 
 def refuse_folder(folder: Path, files: list[Path]) -> None:

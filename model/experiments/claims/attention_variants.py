@@ -109,7 +109,7 @@ def compare(given: HeadInputs, head: int, draws: Sequence[Sequence[Variant]]) ->
             quantities.append(
                 Quantity(
                     say("error against full attention: {variant}", variant=each.name),
-                    tuple(100 * found for found in errors[each.key]),
+                    tuple(100 * value for value in errors[each.key]),
                     "%",
                 )
             )
@@ -127,13 +127,13 @@ def compare(given: HeadInputs, head: int, draws: Sequence[Sequence[Variant]]) ->
 
 def judge(cheaper: Sequence[Variant], errors: Mapping[str, Sequence[float]]) -> tuple[Rule | None, Message]:
     """Rule and reason, from the errors of the cheaper variants with each seed."""
-    if not all(error == error for found in errors.values() for error in found):
+    if not all(error == error for values in errors.values() for error in values):
         return None, say("full attention gives zeros here, so that no error can be told")
-    means = {key: fmean(found) for key, found in errors.items()}
+    means = {key: fmean(values) for key, values in errors.items()}
     best, *_, worst = sorted(cheaper, key=lambda each: means[each.key])
     error = say("error of each cheaper variant")
     near = [
-        clearly_below(Quantity(error, tuple(100 * found for found in errors[each.key]), "%"), 100 * CLOSE)
+        clearly_below(Quantity(error, tuple(100 * value for value in errors[each.key]), "%"), 100 * CLOSE)
         for each in cheaper
     ]
     found = [each.met for each in near]

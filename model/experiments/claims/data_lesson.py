@@ -154,9 +154,9 @@ def judge(lesson: Lesson) -> Outcome:
     title = say("next token after the prompt, mean over the seeds, after {step} steps", step=lesson.step)
     figure = Curves(title, say("token"), say("probability"), curves, ticks=ticks)
     rows: list[list[str | float | int]] = [
-        [name, number, lesson.labels[int(found.argmax())], float(found.max()), text]
+        [name, number, lesson.labels[int(distribution.argmax())], float(distribution.max()), text]
         for name, corpus, texts in zip(names, lesson.distributions, lesson.answers, strict=True)
-        for number, (found, text) in enumerate(zip(corpus, texts, strict=True), start=1)
+        for number, (distribution, text) in enumerate(zip(corpus, texts, strict=True), start=1)
     ]
     columns = (say("corpus"), say("seed"), say("next token"), say("its probability"), say("answer"))
     return Outcome(rule, reason, quantities, [figure, Table(say("the same prompt"), columns, rows)])

@@ -210,7 +210,7 @@ def judge(found: Accuracies) -> tuple[Rule | None, Message]:
     }
     needs_more = {task: clearly_above(each, MARGIN) for task, each in ahead.items()}
     rule = Rule([reduce(or_, needs_more.values())], wants=list(needs_more.values()))
-    more = [task for task, found in needs_more.items() if found.met]
+    more = [task for task, condition in needs_more.items() if condition.met]
     less = [task for task, each in ahead.items() if clearly_below(each, -MARGIN).met]
     lowest, highest = (end(leads, key=lambda task: fmean(leads[task])) for end in (min, max))
     numbers = say(

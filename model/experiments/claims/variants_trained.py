@@ -58,8 +58,8 @@ def judge(compared: Sequence[Variant], side: Side) -> tuple[Rule | None, Message
     if not given[0].met:
         return Rule(given=given), say("full attention has learnt next to nothing: give it more steps")
     reached = {each.key: share_learnt(side, each.key, first, each.name) for each in compared}
-    as_well = {key: clearly_above(found, AS_WELL) for key, found in reached.items()}
-    shares = {key: found.mean for key, found in reached.items()}
+    as_well = {key: clearly_above(share, AS_WELL) for key, share in reached.items()}
+    shares = {key: share.mean for key, share in reached.items()}
     if NONE in as_well:
         given.append(~as_well[NONE])
     if not given[-1].met:

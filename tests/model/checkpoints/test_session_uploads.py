@@ -17,7 +17,7 @@ def clock():
 
 @pytest.fixture
 def sessions(clock):
-    made = OpenedSessions(kept=60.0, clock=clock, timer=clock.timer, patience=0.0)
+    made = OpenedSessions(retention=60.0, clock=clock, timer=clock.timer, patience=0.0)
     yield made
     made.close()
 
