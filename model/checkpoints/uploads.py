@@ -343,10 +343,10 @@ class Opened:
 
 
 class OpenedSessions:
-    """Opened checkpoints of all sessions, for any thread. A session is freed `retention` seconds after its last window was
-    closed.
+    """Opened checkpoints of all sessions, for any thread.
 
-    patience: seconds that `take` waits. uploads: makes the folder of a session.
+    retention: seconds after which a session is freed when its last window was closed. patience: seconds that `take`
+    waits. uploads: makes the folder of a session.
     """
 
     def __init__(

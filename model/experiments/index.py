@@ -62,5 +62,7 @@ MODULES = (
 @cache
 def experiments() -> dict[str, Experiment]:
     """Every experiment by its name, in the order of the fifty rows."""
-    found = [experiment for module in MODULES for experiment in module.EXPERIMENTS]
-    return {experiment.name: experiment for experiment in sorted(found, key=lambda each: (each.row, each.name))}
+    all_experiments = [experiment for module in MODULES for experiment in module.EXPERIMENTS]
+    return {
+        experiment.name: experiment for experiment in sorted(all_experiments, key=lambda each: (each.row, each.name))
+    }

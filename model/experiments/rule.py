@@ -139,21 +139,21 @@ def _not(met: bool | None) -> bool | None:
 
 def every(conditions: Iterable[Condition], text: str) -> Condition:
     """Condition that each of these is met; `text` says of all what each says of one."""
-    found = list(conditions)
-    met = {each.met for each in found}
-    return _together(found, text, False if False in met else None if None in met else True)
+    items = list(conditions)
+    met = {each.met for each in items}
+    return _together(items, text, False if False in met else None if None in met else True)
 
 
 def some(conditions: Iterable[Condition], text: str) -> Condition:
     """Condition that one of these at least is met; `text` says of all what each says of one."""
-    found = list(conditions)
-    met = {each.met for each in found}
-    return _together(found, text, True if True in met else None if None in met else False)
+    items = list(conditions)
+    met = {each.met for each in items}
+    return _together(items, text, True if True in met else None if None in met else False)
 
 
-def _together(found: Sequence[Condition], text: str, met: bool | None) -> Condition:
-    seeds = [each.seeds for each in found if each.seeds is not None]
-    return Condition(text, met, any(each.chance for each in found), min(seeds, default=None))
+def _together(conditions: Sequence[Condition], text: str, met: bool | None) -> Condition:
+    seeds = [each.seeds for each in conditions if each.seeds is not None]
+    return Condition(text, met, any(each.chance for each in conditions), min(seeds, default=None))
 
 
 def _limit(a: Quantity, limit: float) -> float | str:
@@ -228,9 +228,9 @@ def clearly_above(a: Quantity, limit: float) -> Condition:
 
 def clearly_below(a: Quantity, limit: float) -> Condition:
     """a below a limit: by more than twice the spread of its seeds, or with its whole interval."""
-    text, found = say("“{a}” below {limit}", a=a.name, limit=_limit(a, limit)), clearly_above(a, limit)
+    text, opposite = say("“{a}” below {limit}", a=a.name, limit=_limit(a, limit)), clearly_above(a, limit)
     text = say("{condition}, with its whole interval", condition=text) if a.interval else NO_MARGIN.applied(text)
-    return replace(found, text=text, met=_not(found.met))
+    return replace(opposite, text=text, met=_not(opposite.met))
 
 
 def clearly_within(a: Quantity, low: float, high: float) -> Condition:
@@ -269,9 +269,9 @@ def alike(a: Quantity, b: Quantity, margin: Margin) -> Condition:
 
 
 def _ordered(a: Quantity, b: Quantity, margin: Margin, text: Message, met: Order) -> Condition:
-    found = compared(a, b, margin)
+    relation = compared(a, b, margin)
     seeds = min(len(a.values), len(b.values))
-    return Condition(text, None if found == "open" else found == met, chance=True, seeds=seeds)
+    return Condition(text, None if relation == "open" else relation == met, chance=True, seeds=seeds)
 
 
 @dataclass(frozen=True)
@@ -292,8 +292,10 @@ class Rule:
     def verdict(self) -> Verdict:
         """Verdict of the numbers."""
         if self.halves:
-            found = {half.verdict for half in self.halves}
-            return found.pop() if len(found) == 1 else Verdict.OPEN if Verdict.OPEN in found else Verdict.ONLY_IF
+            verdicts = {half.verdict for half in self.halves}
+            return (
+                verdicts.pop() if len(verdicts) == 1 else Verdict.OPEN if Verdict.OPEN in verdicts else Verdict.ONLY_IF
+            )
         needed, wanted = ([each.met for each in conditions] for conditions in (self.needs, self.wants))
         if not all(each.met for each in self.given):
             return Verdict.OPEN
@@ -348,8 +350,8 @@ def each_of(conditions: Iterable[Condition], text: str) -> Rule:
 
     text: says of all what each of the conditions says of one.
     """
-    found = list(conditions)
+    items = list(conditions)
     return Rule(
-        needs=[some(found, say("in one case at least: {condition}", condition=text))],
-        wants=[every(found, say("in every case"))],
+        needs=[some(items, say("in one case at least: {condition}", condition=text))],
+        wants=[every(items, say("in every case"))],
     )

@@ -181,9 +181,9 @@ def at_size(length: int, width: int, ways: Mapping[str, Way], device: torch.devi
             yield Point(length, width, times, memory, counted), min(1.0, runs / ROUNDS, spent / SECONDS)
 
 
-def judge(found: ScoreMeasurements) -> tuple[Rule, Message]:
+def judge(results: ScoreMeasurements) -> tuple[Rule, Message]:
     """Rule: costs are operations, within a factor of `ALIKE`; slower is what exceeds the noise."""
-    points = found.points
+    points = results.points
     most = max(points, key=lambda point: point.ratio)
     slowest = max(points, key=lambda point: point.slowdown)
     fits = say(
@@ -216,10 +216,10 @@ def judge(found: ScoreMeasurements) -> tuple[Rule, Message]:
     }[rule.verdict]
 
 
-def outcome(found: ScoreMeasurements) -> Outcome:
+def outcome(results: ScoreMeasurements) -> Outcome:
     """Verdict, ratios and figures of what is measured so far."""
-    rule, reason = judge(found)
-    point = found.over_length[-1]
+    rule, reason = judge(results)
+    point = results.over_length[-1]
     heavier = point.memory["additive"] / point.memory["dot-product"]
     at = say("{length} tokens, d = {width}", length=point.length, width=point.width)
     quantities = (
@@ -227,19 +227,19 @@ def outcome(found: ScoreMeasurements) -> Outcome:
         Quantity(say("time, additive ÷ dot product ({size})", size=at), (point.slowdown,)),
         Quantity(say("memory, additive ÷ dot product ({size})", size=at), (heavier,)),
     )
-    lengths, widths = [point.length for point in found.over_length], [point.width for point in found.over_width]
+    lengths, widths = [point.length for point in results.over_length], [point.width for point in results.over_width]
     length, width, seconds, count = say("length in tokens"), say("width d"), say("seconds"), say("operations")
-    over_length, over_width = times_of(found.over_length, lengths), times_of(found.over_width, widths)
+    over_length, over_width = times_of(results.over_length, lengths), times_of(results.over_width, widths)
     figures: list[Curves | Table] = [
         Curves(say("time over the length"), length, seconds, over_length, log_x=True, log_y=True),
         Curves(say("time over the width"), width, seconds, over_width, log_x=True, log_y=True),
     ]
-    over_length, over_width = counts_of(found.over_length, lengths), counts_of(found.over_width, widths)
+    over_length, over_width = counts_of(results.over_length, lengths), counts_of(results.over_width, widths)
     figures += [
         Curves(say("operations over the length"), length, count, over_length, log_x=True, log_y=True),
         Curves(say("operations over the width"), width, count, over_width, log_x=True, log_y=True),
     ]
-    return Outcome(rule, reason, quantities, [*figures, growths(found)])
+    return Outcome(rule, reason, quantities, [*figures, growths(results)])
 
 
 def times_of(points: Sequence[Point], xs: list[int]) -> list[Curve]:
@@ -258,12 +258,12 @@ def counts_of(points: Sequence[Point], xs: list[int]) -> list[Curve]:
     return [Curve(name, xs, [point.operations[way] for point in points]) for way, name in NAMES.items()]
 
 
-def growths(found: ScoreMeasurements) -> Table:
+def growths(results: ScoreMeasurements) -> Table:
     """Fitted exponents of the time, over n and over d."""
     rows: list[list[str | float | int]] = []
     for way, name in NAMES.items():
         row: list[str | float | int] = [name]
-        for axis, points in (("length", found.over_length), ("width", found.over_width)):
+        for axis, points in (("length", results.over_length), ("width", results.over_width)):
             xs = [int(getattr(point, axis)) for point in points]
             fit = upper_fit(xs, [point.times[way].median for point in points]) if points else None
             row.append(f"{fit.exponent:.2f} ± {fit.error:.2f}" if fit and not math.isnan(fit.error) else "?")

@@ -107,8 +107,8 @@ def head_errors(trace: Trace, path: str, formula: Formula) -> tuple[float, float
     by_formula = by_weights = 0.0
     for head, output in enumerate(heads):
         seen = visible[min(head, len(visible) - 1)].to(output.device)
-        found = formula(exact(query[head]), key[head], value[head], seen)
-        by_formula = max(by_formula, float((found - output).abs().max()) / size)
+        expected = formula(exact(query[head]), key[head], value[head], seen)
+        by_formula = max(by_formula, float((expected - output).abs().max()) / size)
         by_weights = max(by_weights, float((exact(weights[head]) @ value[head] - output).abs().max()) / size)
     return by_formula, by_weights
 
@@ -299,12 +299,12 @@ TWIN = 0.05  # √JS to the nearest other head, in bits: below it, two heads of 
 def nearest_other(maps: Maps, layer: int) -> list[float]:
     """Distance √JS of each head's map from the most similar other head of its layer, averaged over the queries."""
     weights = exact(maps.weights(layer, slice(None)))
-    found = []
+    nearest = []
     for head in range(maps.heads):
         distances = map_distance(weights, weights[head : head + 1]).mean(dim=-1)
         distances[head] = torch.inf
-        found.append(float(distances.min()))
-    return found
+        nearest.append(float(distances.min()))
+    return nearest
 
 
 def concatenation_error(trace: Trace, path: str) -> float:
@@ -399,7 +399,7 @@ def find_feed_forward(request: Request) -> Outcome:
     """Every feed-forward network on its recorded input, in another order and position by position."""
     model = request.model
     trace, texts = read(model, request.text)
-    found: dict[str, tuple[IsolatedPositions, float, float, float]] = {}
+    by_layer: dict[str, tuple[IsolatedPositions, float, float, float]] = {}
     for stack in model.config.stacks:
         for layer in range(model.config.depth(stack)):
             path = path_of(stack, layer)
@@ -411,10 +411,10 @@ def find_feed_forward(request: Request) -> Outcome:
             largest = threshold(model.config.units_of(stack, layer).activation)
             never = off(units, largest).all(dim=0).float().mean()
             size = float(trace[f"{path}.output"].abs().max())
-            found[f"{stack} {layer + 1}"] = apart, size, float(shares_off(units, largest).mean()), float(never)
-    permuted = max(apart.permuted / size for apart, size, _off, _never in found.values())
-    alone = max(apart.alone / size for apart, size, _off, _never in found.values())
-    others = [each.attention_alone for each, *_rest in found.values() if each.attention_alone is not None]
+            by_layer[f"{stack} {layer + 1}"] = apart, size, float(shares_off(units, largest).mean()), float(never)
+    permuted = max(apart.permuted / size for apart, size, _off, _never in by_layer.values())
+    alone = max(apart.alone / size for apart, size, _off, _never in by_layer.values())
+    others = [each.attention_alone for each, *_rest in by_layer.values() if each.attention_alone is not None]
     reason = say(
         "in another order of the positions the outputs differ from the same in that order by at most {permuted} of the "
         "largest number, and computed position by position by {alone}{contrast}",
@@ -425,13 +425,15 @@ def find_feed_forward(request: Request) -> Outcome:
     numbers = [
         Quantity(say("largest difference, positions in another order"), (permuted,)),
         Quantity(say("largest difference, position by position"), (alone,)),
-        Quantity(say("units that are off, mean"), (100 * fmean(each[2] for each in found.values()),), "%"),
-        Quantity(say("units that are off at every position"), (100 * fmean(each[3] for each in found.values()),), "%"),
+        Quantity(say("units that are off, mean"), (100 * fmean(each[2] for each in by_layer.values()),), "%"),
+        Quantity(
+            say("units that are off at every position"), (100 * fmean(each[3] for each in by_layer.values()),), "%"
+        ),
     ]
     rule = Rule([at_most(each, tolerance(model)) for each in numbers[:2]])
     rows = [
         (name, apart.permuted, apart.alone, unknown(apart.attention_alone), 100 * share, 100 * never)
-        for name, (apart, _size, share, never) in found.items()
+        for name, (apart, _size, share, never) in by_layer.items()
     ]
     columns = (
         say("layer"),

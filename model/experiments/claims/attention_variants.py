@@ -75,8 +75,8 @@ def error(heads: Tensor, reference: Tensor) -> float:
 def is_cheaper(variant: Variant) -> bool:
     """True of a variant that promises less than full attention takes: time, or numbers that are kept."""
     whole = Shape(8, 64, 64)
-    kept = variant.cached(whole) if variant.cached else 0
-    return variant.exponents[0] < 2 or kept < 2 * whole.heads * whole.length * whole.width
+    numbers = variant.cached(whole) if variant.cached else 0
+    return variant.exponents[0] < 2 or numbers < 2 * whole.heads * whole.length * whole.width
 
 
 def compare(given: HeadInputs, head: int, draws: Sequence[Sequence[Variant]]) -> Outcome:
@@ -89,19 +89,19 @@ def compare(given: HeadInputs, head: int, draws: Sequence[Sequence[Variant]]) ->
     count, length, width = given.query.shape
     if head > count:
         raise InputError("head is {head}, and this layer has {count}: choose one of these", head=head, count=count)
-    made: list[dict[str, AttentionOutput]] = [
+    by_draw: list[dict[str, AttentionOutput]] = [
         {each.key: each.attend(given.query, given.key, given.value, given.visible) for each in drawn} for drawn in draws
     ]
     compared = draws[0]
-    full = made[0][compared[0].key].heads[head - 1]
+    full = by_draw[0][compared[0].key].heads[head - 1]
     figures: list[Any] = []
     quantities, rows, errors = [], [], {}
     for each in compared:
-        weights = made[0][each.key].weights[head - 1]
-        errors[each.key] = [error(drawn[each.key].heads[head - 1], full) for drawn in made]
+        weights = by_draw[0][each.key].weights[head - 1]
+        errors[each.key] = [error(drawn[each.key].heads[head - 1], full) for drawn in by_draw]
         seen = float((weights != 0).sum() / given.visible.sum())
-        kept = "–" if each.cached is None else each.cached(Shape(count, length, width))
-        rows.append((each.name, 100 * fmean(errors[each.key]), 100 * seen, kept, each.needs))
+        numbers = "–" if each.cached is None else each.cached(Shape(count, length, width))
+        rows.append((each.name, 100 * fmean(errors[each.key]), 100 * seen, numbers, each.needs))
         title = say("weights of each key: {variant}", variant=each.name)
         labels = list(given.labels)
         figures.append(Grid(title, weights.tolist(), labels, labels, say("query"), say("key")))
@@ -136,14 +136,14 @@ def judge(cheaper: Sequence[Variant], errors: Mapping[str, Sequence[float]]) -> 
         clearly_below(Quantity(error, tuple(100 * value for value in errors[each.key]), "%"), 100 * CLOSE)
         for each in cheaper
     ]
-    found = [each.met for each in near]
+    met = [each.met for each in near]
     reason = say(
         "{near} of {count} cheaper variants stay within {close} % of full attention's output, {far} do not, and of "
         "{unsure} the seeds do not decide it; nearest is {best} with an error of {least} %, farthest {worst} with "
         "{most} %",
-        near=found.count(True),
-        far=found.count(False),
-        unsure=found.count(None),
+        near=met.count(True),
+        far=met.count(False),
+        unsure=met.count(None),
         count=len(cheaper),
         close=100 * CLOSE,
         best=best.name,

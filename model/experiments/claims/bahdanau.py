@@ -87,11 +87,11 @@ class HidingEffects:
         """Of each written token: whether it changes without the token that it looks at most, minus the share of the
         others without which it changes.
         """
-        found = []
+        values = []
         for row, place in zip(self.changed.float(), self.looked_at, strict=True):
             others = (float(row.sum()) - float(row[place])) / max(1, len(row) - 1)
-            found.append(float(row[place]) - others)
-        return found
+            values.append(float(row[place]) - others)
+        return values
 
 
 def own_map(trace: Trace) -> Float[Tensor, "target source"]:
@@ -150,27 +150,27 @@ def judge(differences: Sequence[float], share: float) -> tuple[Rule, float, floa
 
 def run(request: Request, alignment: Alignment = own_map) -> Iterator[Report[Outcome]]:
     """Outcomes after each sentence. alignment: map of the recurrent network that is judged."""
-    shown = request.model
-    model = shown if isinstance(shown, Translator) and shown.kind == "recurrent" else bundled(RECURRENT)
+    loaded = request.model
+    model = loaded if isinstance(loaded, Translator) and loaded.kind == "recurrent" else bundled(RECURRENT)
     other = bundled(TRANSFORMER)
     texts = list(dict.fromkeys([*([request.text.strip()] if request.text.strip() else []), *SENTENCES]))
     texts = texts[: int(request.values["sentences"])]
     written = [generation.text for generation in model.generate_batch(texts)]
     three = steps_of(model, texts[0], written[0], int(request.values["step"]))
-    found: list[HidingEffects] = []
+    effects: list[HidingEffects] = []
     beside: list[HidingEffects] = []
     for text, target in zip(texts, written, strict=True):
-        found.append(hidden_in_turn(model, text, target, alignment))
-        if found[-1].source == other.source_tokens(text).labels:
+        effects.append(hidden_in_turn(model, text, target, alignment))
+        if effects[-1].source == other.source_tokens(text).labels:
             beside.append(hidden_in_turn(other, text, target))
-        yield Report(len(found) / len(texts), outcome(found, beside, *three))
+        yield Report(len(effects) / len(texts), outcome(effects, beside, *three))
 
 
-def outcome(found: Sequence[HidingEffects], beside: Sequence[HidingEffects], table: Table, off: float) -> Outcome:
+def outcome(effects: Sequence[HidingEffects], beside: Sequence[HidingEffects], table: Table, off: float) -> Outcome:
     """Outcome of the sentences until now; figures are of the first. table, off: results of `steps_of`."""
-    share = changed_share(found)
-    rule, mean, error = judge([each for hidden in found for each in hidden.differences], share)
-    tokens = sum(len(hidden.target) for hidden in found)
+    share = changed_share(effects)
+    rule, mean, error = judge([each for hidden in effects for each in hidden.differences], share)
+    tokens = sum(len(hidden.target) for hidden in effects)
     reason = say(
         "without the source token that the map shows as the largest, {share} % of {tokens} written tokens become "
         "others, {more} ± {error} points more than without another token: {end}",
@@ -185,7 +185,7 @@ def outcome(found: Sequence[HidingEffects], beside: Sequence[HidingEffects], tab
             Verdict.OPEN: say("these sentences do not decide it"),
         }[rule.verdict],
     )
-    first = found[0]
+    first = effects[0]
     axes = {"row": say("token that was written"), "column": say("token of the source")}
     figures: list[Grid | Table] = [
         Grid(say("alignment of the recurrent network"), first.map.tolist(), first.target, first.source, **axes)
@@ -199,11 +199,11 @@ def outcome(found: Sequence[HidingEffects], beside: Sequence[HidingEffects], tab
     quantities = [
         Quantity(say("written tokens that change without their largest source token"), (100 * share,), "%"),
         Quantity(say("more than without another one"), (100 * mean,), "%"),
-        Quantity(say("places of written and of most seen tokens, correlation"), (in_order(found),)),
+        Quantity(say("places of written and of most seen tokens, correlation"), (in_order(effects),)),
         Quantity(say("largest difference of the three steps in float64 from the network"), (off,)),
     ]
     if beside:
-        shared = 100 * agreement(found, beside)
+        shared = 100 * agreement(effects, beside)
         quantities += [
             Quantity(say("the first, for the Transformer's mean map"), (100 * changed_share(beside),), "%"),
             Quantity(say("written tokens for which both maps are largest at one token"), (shared,), "%"),
@@ -211,18 +211,18 @@ def outcome(found: Sequence[HidingEffects], beside: Sequence[HidingEffects], tab
     return Outcome(rule, reason, quantities, figures)
 
 
-def changed_share(found: Sequence[HidingEffects]) -> float:
+def changed_share(effects: Sequence[HidingEffects]) -> float:
     """Share of the written tokens that change without the source token that they look at most."""
     return statistics.fmean(
-        float(row[place]) for hidden in found for row, place in zip(hidden.changed, hidden.looked_at, strict=True)
+        float(row[place]) for hidden in effects for row, place in zip(hidden.changed, hidden.looked_at, strict=True)
     )
 
 
-def agreement(found: Sequence[HidingEffects], others: Sequence[HidingEffects]) -> float:
+def agreement(effects: Sequence[HidingEffects], others: Sequence[HidingEffects]) -> float:
     """Share of the written tokens for which two maps are largest at the same source token, of sentences in both."""
     pairs = [
         (own, other)
-        for hidden in found
+        for hidden in effects
         for beside in others
         if (hidden.source, hidden.target) == (beside.source, beside.target)
         for own, other in zip(hidden.looked_at, beside.looked_at, strict=True)
@@ -230,11 +230,11 @@ def agreement(found: Sequence[HidingEffects], others: Sequence[HidingEffects]) -
     return statistics.fmean(float(own == other) for own, other in pairs) if pairs else math.nan
 
 
-def in_order(found: Sequence[HidingEffects]) -> float:
+def in_order(effects: Sequence[HidingEffects]) -> float:
     """Correlation of the place of a written token with that of the source token it looks at most: 1 on the diagonal."""
     places = [
         (row / max(1, len(hidden.target) - 1), place / max(1, len(hidden.source) - 1))
-        for hidden in found
+        for hidden in effects
         for row, place in enumerate(hidden.looked_at)
     ]
     written, seen = zip(*places, strict=True)
@@ -250,10 +250,10 @@ def steps_of(model: Translator, text: str, written: str, step: int) -> tuple[Tab
     row = min(step, len(trace.target_tokens)) - 1
     states, annotations = trace["decoder.layers.0.unit.states"], trace["encoder.annotations"]
     state = states[row - 1] if row else layer.unit.first(annotations[None])[0, 0]
-    found = steps(layer.cross_attention, state, annotations)
+    results = steps(layer.cross_attention, state, annotations)
     computed = (trace[f"{PATH}.energies"][0, row], trace[f"{PATH}.weights"][0, row], trace[f"{PATH}.context"][row])
-    off = max(float((own - exact(other)).abs().max()) for own, other in zip(found, computed, strict=True))
-    energies, weights, _context = found
+    off = max(float((own - exact(other)).abs().max()) for own, other in zip(results, computed, strict=True))
+    energies, weights, _context = results
     sizes = (weights[:, None] * exact(annotations)).norm(dim=-1)
     rows = list(zip(trace.source_tokens, energies.tolist(), weights.tolist(), sizes.tolist(), strict=True))
     written_tokens = [*trace.target_tokens[1:], "</s>"]

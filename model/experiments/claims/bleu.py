@@ -139,8 +139,8 @@ def run_of(scorer: Scorer = score) -> Callable[[Request], Iterator[Report[Outcom
         batches = batches_of(list(references))
         for number, batch in enumerate(batches, start=1):
             written |= {source: each.text for source, each in zip(batch, data.model.generate_batch(batch), strict=True)}
-            said = say("{count} of {all} sentences are translated", count=len(written), all=len(references))
-            yield Report(0.5 * number / len(batches), Outcome(None, said))
+            remark = say("{count} of {all} sentences are translated", count=len(written), all=len(references))
+            yield Report(0.5 * number / len(batches), Outcome(None, remark))
         own = scorer(written, references, data.tokenizer)
         shares = [most * step / STEPS for step in range(STEPS, -1, -1)]
         courses: list[list[Scores]] = []
@@ -150,8 +150,8 @@ def run_of(scorer: Scorer = score) -> Callable[[Request], Iterator[Report[Outcom
                 course.append(scorer(texts, references, data.tokenizer))
                 done = (number + len(course) / len(shares)) / len(request.seeds)
                 if done < 1:
-                    said = say("{share} % of the words are wrong", share=100 * share)
-                    yield Report(0.5 + 0.5 * done, Outcome(None, said))
+                    remark = say("{share} % of the words are wrong", share=100 * share)
+                    yield Report(0.5 + 0.5 * done, Outcome(None, remark))
             courses.append(course)
         yield Report(1.0, outcome_of(data, own, written, shares, courses))
 

@@ -278,7 +278,7 @@ def judge_heads(timed: HeadTimes) -> Outcome:
     everywhere = every([each.surely for each in dearer.values()], say("in every case: {condition}", condition=longer))
     somewhere = some(dearer.values(), say("in one case at least: {condition}", condition=longer))
     rule = Rule([~everywhere], wants=[~somewhere])
-    found = {case: condition.met for case, condition in dearer.items()}
+    met = {case: condition.met for case, condition in dearer.items()}
     products = {counted(timed.sizes[count], timed.length)["products"] for count in heads}
     least, most = (all_operations(timed.sizes[count], timed.length) for count in (heads[0], heads[-1]))
     reason = say(
@@ -287,8 +287,8 @@ def judge_heads(timed: HeadTimes) -> Outcome:
         same=say("the same") if len(products) == 1 else say("not the same"),
         ratio=most / least,
         most=heads[-1],
-        fused=dear_from("fused", found, more),
-        explicit=dear_from("explicit", found, more),
+        fused=dear_from("fused", met, more),
+        explicit=dear_from("explicit", met, more),
     )
     quantities = [
         Quantity(
@@ -353,16 +353,16 @@ def what_takes_longer(timed: HeadTimes) -> Message:
     )
 
 
-def dear_from(piece: str, found: dict[tuple[str, int], bool | None], more: list[int]) -> Message:
+def dear_from(piece: str, met: dict[tuple[str, int], bool | None], more: list[int]) -> Message:
     """Sentence on a way to compute: the number of heads from which on it is dearer than one head."""
-    dear = [count for count in more if found[piece, count]]
+    dear = [count for count in more if met[piece, count]]
     if dear:
         return say(
             "{piece} it takes longer than one head by more than a tenth first with {heads} heads",
             piece=PIECE_NAMES[piece],
             heads=dear[0],
         )
-    if any(found[piece, count] is None for count in more):
+    if any(met[piece, count] is None for count in more):
         return say("{piece} noise hides a tenth", piece=PIECE_NAMES[piece])
     return say("{piece} it takes as long as one head, to a tenth", piece=PIECE_NAMES[piece])
 

@@ -79,12 +79,12 @@ def teach(texts: Sequence[str], prompt: str, steps: int, d_model: int, seeds: Se
         for learner in learners:
             learner.step()
         if step % EVERY == 0 or step == steps:
-            found = [next_token(learner.model, prompt) for learner in learners]
+            distributions = [next_token(learner.model, prompt) for learner in learners]
             labels = [tokenizer.label(token) for token in range(len(tokenizer))]
             last = step == steps
             answers = [answer(learner.model, prompt) if last else "" for learner in learners]
             by_corpus = [answers[: len(seeds)], answers[len(seeds) :]]
-            yield Lesson(torch.stack(found).unflatten(0, (len(texts), len(seeds))), labels, by_corpus, step)
+            yield Lesson(torch.stack(distributions).unflatten(0, (len(texts), len(seeds))), labels, by_corpus, step)
 
 
 def learners_of(

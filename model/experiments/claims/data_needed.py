@@ -118,20 +118,20 @@ class Accuracies:
 
     def of(self, task: str, network: str, size: int) -> list[float]:
         """Accuracies of the seeds that are done."""
-        found = (self.accuracies.get((task, network, size, seed)) for seed in self.seeds)
-        return [accuracy for accuracy in found if accuracy is not None]
+        values = (self.accuracies.get((task, network, size, seed)) for seed in self.seeds)
+        return [accuracy for accuracy in values if accuracy is not None]
 
     def leads(self, task: str) -> list[float]:
         """Accuracy of the recurrent network less that of the Transformer for each seed, mean over the sizes that both
         have learnt.
         """
-        found = []
+        means = []
         for seed in self.seeds:
             pairs = [[self.accuracies.get((task, name, size, seed)) for name in NAMES] for size in self.sizes]
             both = [theirs - ours for ours, theirs in pairs if ours is not None and theirs is not None]
             if both:
-                found.append(fmean(both))
-        return found
+                means.append(fmean(both))
+        return means
 
 
 def train(request: Request, networks: Mapping[str, Make] = NETWORKS) -> Iterator[Report[Accuracies]]:
@@ -142,19 +142,19 @@ def train(request: Request, networks: Mapping[str, Make] = NETWORKS) -> Iterator
     """
     tasks = [find_task(name.strip()).name for name in request.values["tasks"].split(",")]
     sizes = [request.values["largest"] // 4**power for power in reversed(range(SIZES))]
-    found, steps = Accuracies(tasks, sizes, request.seeds, {}, {}), request.values["steps"]
+    results, steps = Accuracies(tasks, sizes, request.seeds, {}, {}), request.values["steps"]
     runs = [(task, name, size, seed) for task in tasks for seed in request.seeds for size in sizes for name in networks]
     for number, (task, name, size, seed) in enumerate(runs):
         rate = request.values["rate" if name == "transformer" else "recurrent_rate"]
         trainer = trainer_of(task, networks[name], size, seed, rate, request)
-        found = replace(found, parameters={name: trainer.network.parameter_count(), **found.parameters})
+        results = replace(results, parameters={name: trainer.network.parameter_count(), **results.parameters})
         accuracies = [0.0]
         for step in trainer.steps():
             accuracies += [] if step.accuracy is None else [step.accuracy]
             if step.step % REPORTED == 0 and step.step < steps:
-                yield Report((number + step.step / steps) / len(runs), found)
-        found = replace(found, accuracies={**found.accuracies, (task, name, size, seed): max(accuracies)})
-        yield Report((number + 1) / len(runs), found)
+                yield Report((number + step.step / steps) / len(runs), results)
+        results = replace(results, accuracies={**results.accuracies, (task, name, size, seed): max(accuracies)})
+        yield Report((number + 1) / len(runs), results)
 
 
 def trainer_of(task: str, make: Make, size: int, seed: int, rate: float, request: Request) -> Trainer:
@@ -197,11 +197,11 @@ def pairs_needed(sizes: Sequence[int], accuracies: Sequence[float], level: float
     return None
 
 
-def judge(found: Accuracies) -> tuple[Rule | None, Message]:
+def judge(results: Accuracies) -> tuple[Rule | None, Message]:
     """Rule: at equal pairs, a network that needs more of them is less accurate, in the mean over the sizes, beside
     the spread of the seeds.
     """
-    leads = {task: found.leads(task) for task in found.tasks}
+    leads = {task: results.leads(task) for task in results.tasks}
     leads = {task: each for task, each in leads.items() if each}
     if not leads:
         return None, say("nothing is measured yet")
@@ -236,44 +236,44 @@ def judge(found: Accuracies) -> tuple[Rule | None, Message]:
     }[rule.verdict]
 
 
-def outcome(found: Accuracies) -> Outcome:
+def outcome(results: Accuracies) -> Outcome:
     """Verdict, and the accuracy over the number of pairs for each task."""
-    rule, reason = judge(found)
+    rule, reason = judge(results)
     quantities = [
-        Quantity(say("lead of the recurrent network, {task}", task=task), tuple(found.leads(task)))
-        for task in found.tasks
-        if found.leads(task)
+        Quantity(say("lead of the recurrent network, {task}", task=task), tuple(results.leads(task)))
+        for task in results.tasks
+        if results.leads(task)
     ]
     quantities += [
         Quantity(say("weights: {network}", network=NAMES[name]), (float(count),))
-        for name, count in found.parameters.items()
+        for name, count in results.parameters.items()
     ]
     figures: list[Figure] = [
         Curves(
             say("accuracy on new pairs, {task}", task=task),
             say("training pairs"),
             say("share of right tokens"),
-            [curve(found, task, name) for name in NAMES],
+            [curve(results, task, name) for name in NAMES],
             log_x=True,
         )
-        for task in found.tasks
+        for task in results.tasks
     ]
-    return Outcome(rule, reason, quantities, [*figures, needed(found)])
+    return Outcome(rule, reason, quantities, [*figures, needed(results)])
 
 
-def curve(found: Accuracies, task: str, name: str) -> Curve:
+def curve(results: Accuracies, task: str, name: str) -> Curve:
     """Mean accuracy of a network over the number of pairs, with the range over the seeds."""
-    sizes = [size for size in found.sizes if found.of(task, name, size)]
-    return over_seeds(NAMES[name], sizes, [found.of(task, name, size) for size in sizes])
+    sizes = [size for size in results.sizes if results.of(task, name, size)]
+    return over_seeds(NAMES[name], sizes, [results.of(task, name, size) for size in sizes])
 
 
-def needed(found: Accuracies) -> Table:
+def needed(results: Accuracies) -> Table:
     """Pairs that each network needs for an accuracy, by the mean over the seeds."""
     rows: list[list[str | float | int]] = []
-    for task in found.tasks:
+    for task in results.tasks:
         row: list[str | float | int] = [task]
         for name in NAMES:
-            drawn = curve(found, task, name)
+            drawn = curve(results, task, name)
             pairs = pairs_needed([int(size) for size in drawn.xs], [float(value) for value in drawn.ys])
             row.append(f"> {max(drawn.xs, default=0):,}" if pairs is None else round(pairs))
         rows.append(row)

@@ -37,10 +37,10 @@ def texts(model: TextModel, text: str) -> tuple[list[int], list[int]]:
 
 def kept_bytes(variant: Variant, shape: Shape) -> int:
     """Bytes in float32 of the tensors that a variant keeps of random keys and values in one layer."""
-    assert variant.kept is not None
+    assert variant.cache_tensors is not None
     draw = torch.Generator().manual_seed(0)
     key, value = (torch.randn(*shape, generator=draw) for _ in range(2))
-    return sum(map(nbytes, variant.kept(key, value)))
+    return sum(map(nbytes, variant.cache_tensors(key, value)))
 
 
 def variant_bytes(variant: Variant, shape: Shape) -> int:
@@ -50,7 +50,7 @@ def variant_bytes(variant: Variant, shape: Shape) -> int:
 
 
 def run(
-    request: Request, measured: Measure = measure, kept: Callable[[Variant, Shape], int] = kept_bytes
+    request: Request, measured: Measure = measure, variant_size: Callable[[Variant, Shape], int] = kept_bytes
 ) -> Iterator[Report[Outcome]]:
     """Measure the loaded model's cache, and what each variant keeps."""
     model, values = request.model, request.values
@@ -68,12 +68,15 @@ def run(
     groups = Sizes(width=values["width"], rank=values["rank"], groups=max(1, shape.heads // 4))
     compared = [each for each in variants(groups) if each.key in SHOWN]
     lengths = doubling(length)
-    found: list[tuple[Variant, list[int], list[int]]] = []
+    variant_sizes: list[tuple[Variant, list[int], list[int]]] = []
     for number, each in enumerate(compared, 1):
         shapes = [Shape(shape.heads, tokens, shape.d_head) for tokens in lengths]
-        found.append((each, [kept(each, one) for one in shapes], [variant_bytes(each, one) for one in shapes]))
+        variant_sizes.append(
+            (each, [variant_size(each, one) for one in shapes], [variant_bytes(each, one) for one in shapes])
+        )
         yield Report(
-            0.2 + 0.8 * number / len(compared), outcome(model, sizes, found, [*figures, *side(lengths, found)])
+            0.2 + 0.8 * number / len(compared),
+            outcome(model, sizes, variant_sizes, [*figures, *side(lengths, variant_sizes)]),
         )
 
 
@@ -82,20 +85,25 @@ def growth(sizes: Sequence[CacheSize]) -> Figure:
     tokens = [float(size.tokens) for size in sizes]
     curves = [Curve(say("measured"), tokens, [float(size.measured) for size in sizes], style="dots")]
     if sizes[-1].formula is not None:
-        made = [float(size.formula or 0) for size in sizes]
-        curves.append(Curve(say("formula"), tokens, made))
+        formula_bytes = [float(size.formula or 0) for size in sizes]
+        curves.append(Curve(say("formula"), tokens, formula_bytes))
     curves.append(Curve(say("storage"), tokens, [float(size.reserved) for size in sizes], dash=True))
     return Curves(say("KV cache of the loaded model"), say("tokens"), say("bytes"), curves)
 
 
-def side(lengths: Sequence[int], found: Sequence[tuple[Variant, list[int], list[int]]]) -> list[Figure]:
+def side(lengths: Sequence[int], variant_sizes: Sequence[tuple[Variant, list[int], list[int]]]) -> list[Figure]:
     """Bytes that each variant keeps, at the longest text and over all lengths."""
-    whole = found[0][2][-1]
-    rows = [(each.name, made[-1], kept[-1], 100 * kept[-1] / whole) for each, kept, made in found]
+    whole = variant_sizes[0][2][-1]
+    rows = [
+        (each.name, formula_bytes[-1], measured[-1], 100 * measured[-1] / whole)
+        for each, measured, formula_bytes in variant_sizes
+    ]
     columns = (say("variant"), say("bytes by formula"), say("bytes measured"), say("share of full attention's, in %"))
     title = say("one layer of this size after {tokens} tokens, in float32", tokens=lengths[-1])
     places = [float(each) for each in lengths]
-    curves = [Curve(each.name, places, [float(size) for size in kept]) for each, kept, _made in found]
+    curves = [
+        Curve(each.name, places, [float(size) for size in measured]) for each, measured, _formula in variant_sizes
+    ]
     grown = Curves(
         say("what one layer keeps, over length"), say("tokens"), say("bytes"), curves, log_x=True, log_y=True
     )
@@ -105,13 +113,13 @@ def side(lengths: Sequence[int], found: Sequence[tuple[Variant, list[int], list[
 def outcome(
     model: TextModel,
     sizes: Sequence[CacheSize],
-    found: Sequence[tuple[Variant, list[int], list[int]]],
+    variant_sizes: Sequence[tuple[Variant, list[int], list[int]]],
     figures: Sequence[Figure],
 ) -> Outcome:
     """Verdict: whether the formula gives the measured bytes, of the loaded model and of every variant."""
     quantities = []
-    kept_as_said = all(kept == made for _each, kept, made in found)
-    needs = [Condition(say("each variant keeps the bytes of its formula"), kept_as_said)]
+    by_formula = all(measured == formula_bytes for _each, measured, formula_bytes in variant_sizes)
+    needs = [Condition(say("each variant keeps the bytes of its formula"), by_formula)]
     if sizes:
         last = sizes[-1]
         quantities = [
@@ -135,14 +143,14 @@ def outcome(
             formula=last.formula or 0,
             count=len(sizes),
             off=100 * off,
-            variants=len(found),
+            variants=len(variant_sizes),
         )
     else:
         reason = say(
             "the loaded model does not write, and keeps nothing; {variants} variants of its size were compared",
-            variants=len(found),
+            variants=len(variant_sizes),
         )
-    return Outcome(Rule(needs) if sizes or found else None, reason, quantities, figures)
+    return Outcome(Rule(needs) if sizes or variant_sizes else None, reason, quantities, figures)
 
 
 EXPERIMENTS = (

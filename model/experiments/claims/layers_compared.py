@@ -186,11 +186,11 @@ def gradients(width: int, kernel: int, distance: int, seed: int) -> dict[str, li
     x = standard_normal(sizes, SAMPLES, distance + 1, width, seed=seed).requires_grad_()
     direction = nn.functional.normalize(standard_normal(sizes, SAMPLES, width, seed=seed + 1), dim=-1)
     outputs = {"recurrent": gru(x), "convolutional": stack(x), "attention": attention(x, x, Mask())}
-    found = {}
+    norms = {}
     for kind, output in outputs.items():
         (gradient,) = torch.autograd.grad(output[:, -1], x, direction)
-        found[kind] = (gradient.norm(dim=(0, 2)) / SAMPLES**0.5).flip(0).tolist()
-    return found
+        norms[kind] = (gradient.norm(dim=(0, 2)) / SAMPLES**0.5).flip(0).tolist()
+    return norms
 
 
 def measure(
@@ -201,19 +201,21 @@ def measure(
     sizes = Sizes(batch=1, heads=1, width=width, device=choose_device(), dtype=torch.float32)
     distances = list(range(request.values["distance"] + 1))
     by_seed = [gradients(width, kernel, distances[-1], seed) for seed in request.seeds]
-    found = LayerMeasurements(width, kernel, (), distances, {kind: [each[kind] for each in by_seed] for kind in KINDS})
+    results = LayerMeasurements(
+        width, kernel, (), distances, {kind: [each[kind] for each in by_seed] for kind in KINDS}
+    )
     lengths = doubled(longest)
     for number, length in enumerate(lengths):
         give_back_memory()
         if not room(sizes, length).enough:
-            yield Report(1.0, replace(found, left_out=tuple(lengths[number:])))
+            yield Report(1.0, replace(results, left_out=tuple(lengths[number:])))
             return
         for newest, share in at_length(make(sizes, kernel, length), standard_normal(sizes, 1, length, width)):
             done = sum(work(each) for each in lengths[:number]) + share * work(length)
             progress = done / sum(map(work, lengths))
-            yield Report(progress, replace(found, points=(*found.points, newest)))
-        found = replace(found, points=(*found.points, newest))
-    yield Report(1.0, found)
+            yield Report(progress, replace(results, points=(*results.points, newest)))
+        results = replace(results, points=(*results.points, newest))
+    yield Report(1.0, results)
 
 
 def doubled(longest: int) -> list[int]:
@@ -229,11 +231,11 @@ def work(length: int) -> float:
     return 1 + (length / 1500) ** 2
 
 
-def at_length(made: Mapping[str, Layer], x: Float[Tensor, "1 length width"]) -> Iterator[tuple[Point, float]]:
+def at_length(by_form: Mapping[str, Layer], x: Float[Tensor, "1 length width"]) -> Iterator[tuple[Point, float]]:
     """Numbers of the layers on one input so far, and the share of the measurement that is done."""
     with torch.inference_mode():
-        counts = {form: count_steps(layer, x) for form, layer in made.items()}
-        tasks = {form: Task(layer.run, lambda: x) for form, layer in made.items()}
+        counts = {form: count_steps(layer, x) for form, layer in by_form.items()}
+        tasks = {form: Task(layer.run, lambda: x) for form, layer in by_form.items()}
         memory = {form: peak_memory(task) for form, task in tasks.items()}
         for times in rounds(tasks, x.device, ROUNDS, SECONDS):
             runs = next(iter(times.values())).runs
@@ -244,14 +246,14 @@ def at_length(made: Mapping[str, Layer], x: Float[Tensor, "1 length width"]) -> 
                 memory,
                 {form: steps for form, (steps, _path) in counts.items()},
                 {form: path for form, (_steps, path) in counts.items()},
-                {form: layer.operations for form, layer in made.items()},
+                {form: layer.operations for form, layer in by_form.items()},
             )
             yield point, min(1.0, runs / ROUNDS, spent / SECONDS)
 
 
-def judge(found: LayerMeasurements) -> tuple[Rule, Message]:
+def judge(results: LayerMeasurements) -> tuple[Rule, Message]:
     """Rule of paths and speed. Speed: of the quickest form of each kind; within the noise nothing is decided."""
-    last, attention, recurrent = found.points[-1], QUICK["attention"], QUICK["recurrent"]
+    last, attention, recurrent = results.points[-1], QUICK["attention"], QUICK["recurrent"]
     counts = say(
         "from the first input to the last output of {length} tokens attention takes {attention} step, the convolutions "
         "{convolutional}, the recurrent layer {recurrent}",
@@ -262,7 +264,7 @@ def judge(found: LayerMeasurements) -> tuple[Rule, Message]:
         point.path["attention"] == 1
         and point.path["recurrent"] == point.length
         and 1 < point.path["convolutional"] < point.length
-        for point in found.points
+        for point in results.points
     )
 
     def quicker(point: Point) -> bool | None:
@@ -270,9 +272,9 @@ def judge(found: LayerMeasurements) -> tuple[Rule, Message]:
         name = say("time of attention, in times of the recurrent layer's")
         return clearly_below(ratio(point.times[attention], point.times[recurrent]).quantity(name), 1.0).met
 
-    faster = [point.length for point in found.points if quicker(point)]
-    turn = first_of_tail(found.points, lambda point: quicker(point) is False)
-    always = True if len(faster) == len(found.points) else False if turn else None
+    faster = [point.length for point in results.points if quicker(point)]
+    turn = first_of_tail(results.points, lambda point: quicker(point) is False)
+    always = True if len(faster) == len(results.points) else False if turn else None
     rule = Rule(
         [
             Condition(say("steps and paths are those of the table"), table),
@@ -302,35 +304,37 @@ def judge(found: LayerMeasurements) -> tuple[Rule, Message]:
     )
 
 
-def outcome(found: LayerMeasurements) -> Outcome:
+def outcome(results: LayerMeasurements) -> Outcome:
     """Verdict, exponents and figures of what is measured so far."""
-    if not found.points:
-        return Outcome(None, say("not even the shortest text fits into memory"), (), (gradient_figure(found),))
-    rule, reason = judge(found)
-    if found.left_out:
-        reason = say("{reason} (from {length} tokens on memory is too small)", reason=reason, length=found.left_out[0])
+    if not results.points:
+        return Outcome(None, say("not even the shortest text fits into memory"), (), (gradient_figure(results),))
+    rule, reason = judge(results)
+    if results.left_out:
+        reason = say(
+            "{reason} (from {length} tokens on memory is too small)", reason=reason, length=results.left_out[0]
+        )
     quantities = [
-        Quantity(say("time of the longest text: {layer}", layer=NAMES[form]), (found.column("times", form)[-1],), "s")
+        Quantity(say("time of the longest text: {layer}", layer=NAMES[form]), (results.column("times", form)[-1],), "s")
         for form in FORMS
     ]
     figures = (
-        table(found),
-        growth_figure(found, "times", say("time over the length"), say("seconds")),
-        growth_figure(found, "memory", say("memory over the length"), say("bytes")),
-        growth_figure(found, "operations", say("operations over the length"), say("operations")),
-        growth_figure(found, "steps", say("steps that wait for one another"), say("steps")),
-        gradient_figure(found),
+        table(results),
+        growth_figure(results, "times", say("time over the length"), say("seconds")),
+        growth_figure(results, "memory", say("memory over the length"), say("bytes")),
+        growth_figure(results, "operations", say("operations over the length"), say("operations")),
+        growth_figure(results, "steps", say("steps that wait for one another"), say("steps")),
+        gradient_figure(results),
     )
     return Outcome(rule, reason, quantities, figures)
 
 
-def table(found: LayerMeasurements) -> Table:
+def table(results: LayerMeasurements) -> Table:
     """Table 1 of the paper beside what was counted and measured."""
-    last = found.points[-1]
+    last = results.points[-1]
     rows: list[list[str | float | int]] = []
     for form in FORMS:
         complexity, sequential, path = PAPER[form.partition(" ")[0]]
-        growths = [exponent(found.growth(quantity, form)) for quantity in ("operations", "times", "memory")]
+        growths = [exponent(results.growth(quantity, form)) for quantity in ("operations", "times", "memory")]
         rows.append([NAMES[form], complexity, *growths, sequential, last.steps[form], path, last.path[form]])
     columns = (
         say("layer"),
@@ -343,7 +347,7 @@ def table(found: LayerMeasurements) -> Table:
         say("paper: longest path"),
         say("path seen at {length} tokens", length=last.length),
     )
-    return Table(say("table 1 of the paper, and what was measured (d = {width})", width=found.width), columns, rows)
+    return Table(say("table 1 of the paper, and what was measured (d = {width})", width=results.width), columns, rows)
 
 
 def exponent(fit: Fit | None) -> str:
@@ -355,26 +359,26 @@ def exponent(fit: Fit | None) -> str:
     return f"{fit.exponent:.2f} ± {fit.error:.2f}"
 
 
-def growth_figure(found: LayerMeasurements, quantity: str, title: str, unit: str) -> Curves:
+def growth_figure(results: LayerMeasurements, quantity: str, title: str, unit: str) -> Curves:
     """Figure of a quantity over the length; forms that cannot differ in it are drawn once."""
     curves = []
     for form in FORMS if quantity in ("times", "memory") else KINDS:
         low = high = None
         if quantity == "times":
-            low, high = ([getattr(point.times[form], end) for point in found.points] for end in ("low", "high"))
-        values, kernel = found.column(quantity, form), form.endswith("kernel")
-        curves.append(Curve(NAMES[form], found.lengths, values, low, high, dash=kernel))
+            low, high = ([getattr(point.times[form], end) for point in results.points] for end in ("low", "high"))
+        values, kernel = results.column(quantity, form), form.endswith("kernel")
+        curves.append(Curve(NAMES[form], results.lengths, values, low, high, dash=kernel))
     return Curves(title, say("length in tokens"), unit, curves, log_x=True, log_y=True)
 
 
-def gradient_figure(found: LayerMeasurements) -> Curves:
+def gradient_figure(results: LayerMeasurements) -> Curves:
     """Gradient over the distance, mean of its logarithm and range over the seeds."""
 
     def geometric(values: Sequence[float]) -> float:
         return math.exp(fmean(math.log(max(value, 1e-300)) for value in values))
 
     curves = [
-        over_seeds(NAMES[kind], found.distances, zip(*found.gradients[kind], strict=True), mean=geometric)
+        over_seeds(NAMES[kind], results.distances, zip(*results.gradients[kind], strict=True), mean=geometric)
         for kind in KINDS
     ]
     title = say("gradient from the last output to an earlier input, before any training")

@@ -122,23 +122,23 @@ def ranks(values: Float[ndarray, "*rows token"]) -> Float[ndarray, "*rows token"
     """Ranks from 1 on along the last axis; equal values share the mean of theirs."""
     below = (values[..., None, :] < values[..., :, None]).sum(-1)
     equal = (values[..., None, :] == values[..., :, None]).sum(-1)
-    found: ndarray = below + (equal + 1) / 2
-    return found
+    ranking: ndarray = below + (equal + 1) / 2
+    return ranking
 
 
 def correlation(x: Float[ndarray, "*rows token"], y: Float[ndarray, "*rows token"]) -> Float[ndarray, "*rows"]:
     """Pearson's correlation along the last axis, of ranks Spearman's; 0 where one side is constant."""
     x, y = (each - each.mean(-1, keepdims=True) for each in (x, y))
     size = np.sqrt((x**2).sum(-1) * (y**2).sum(-1))
-    found: ndarray = np.divide((x * y).sum(-1), size, out=np.zeros_like(size), where=size > 0)
-    return found
+    r: ndarray = np.divide((x * y).sum(-1), size, out=np.zeros_like(size), where=size > 0)
+    return r
 
 
 def centred(values: Float[ndarray, "*rows token"]) -> Float[ndarray, "*rows token"]:
     """Ranks within one text, from -1/2 to 1/2, so that texts of different lengths can be put together."""
     count = values.shape[-1]
-    found: ndarray = (ranks(values) - (count + 1) / 2) / count
-    return found
+    centred_ranks: ndarray = (ranks(values) - (count + 1) / 2) / count
+    return centred_ranks
 
 
 @dataclass(frozen=True)
@@ -188,15 +188,15 @@ def run_of(changes: Planted = ()) -> Callable[[Request], Iterator[Report[Outcome
             yield Report(1.0, Outcome(None, say("this model predicts nothing: choose one that does")))
             return
         texts = texts_of(request.model, request.text, request.values["sentences"], request.values["file"])
-        found: list[TokenEffects] = []
+        text_effects: list[TokenEffects] = []
         for number, text in enumerate(texts):
             for each in token_effects(request.model, text, request.values["tokens"], changes):
                 if each is not None and each.labels:
-                    found.append(each)
+                    text_effects.append(each)
                 last = each is not None and number == len(texts) - 1
                 if not last:
                     yield Report((number + (each is not None)) / len(texts), so_far(number, len(texts)))
-        yield Report(1.0, outcome_of(found, request.seeds[0]))
+        yield Report(1.0, outcome_of(text_effects, request.seeds[0]))
 
     return run
 
@@ -205,15 +205,15 @@ def so_far(number: int, count: int) -> Outcome:
     return Outcome(None, say("text {number} of {count}", number=number + 1, count=count))
 
 
-def outcome_of(found: Sequence[TokenEffects], seed: int) -> Outcome:
+def outcome_of(text_effects: Sequence[TokenEffects], seed: int) -> Outcome:
     """Verdict on the tokens of all texts, their correlations by head, and the tokens that disagree most."""
-    tokens = sum(len(each.labels) for each in found)
+    tokens = sum(len(each.labels) for each in text_effects)
     if tokens < LEAST:
         reason = say("{count} tokens decide nothing: {least} are the least", count=tokens, least=LEAST)
         return Outcome(None, reason)
-    mean = np.concatenate([centred(each.weights.mean((0, 1))) for each in found])
-    effects = np.concatenate([centred(each.effects) for each in found])
-    heads = np.concatenate([centred(each.weights) for each in found], axis=-1)
+    mean = np.concatenate([centred(each.weights.mean((0, 1))) for each in text_effects])
+    effects = np.concatenate([centred(each.effects) for each in text_effects])
+    heads = np.concatenate([centred(each.weights) for each in text_effects], axis=-1)
     whole = agreement(mean, effects, seed)
     by_head = [[agreement(ranked, effects, seed) for ranked in layer] for layer in heads]
     low, high = whole.interval()
@@ -234,21 +234,21 @@ def outcome_of(found: Sequence[TokenEffects], seed: int) -> Outcome:
         low=low,
         high=high,
         tokens=tokens,
-        texts=len(found),
+        texts=len(text_effects),
         agreeing=len(agreeing),
         count=count,
         limit=AGREES,
         layer=best[1] + 1,
         head=best[2] + 1,
         best=best[0],
-        example=counterexample(found),
+        example=counterexample(text_effects),
     )
     quantities = [
         Quantity(say("rank correlation, mean over the heads"), (whole.r,)),
         Quantity(say("lower end of its 95 % interval"), (low,)),
         Quantity(say("upper end of its 95 % interval"), (high,)),
     ]
-    return Outcome(rule_of(low, high, bool(agreeing)), reason, quantities, figures(found, by_head))
+    return Outcome(rule_of(low, high, bool(agreeing)), reason, quantities, figures(text_effects, by_head))
 
 
 def rule_of(low: float, high: float, some_heads: bool) -> Rule:
@@ -270,10 +270,10 @@ def strength(low: float, high: float) -> Message:
     return say("no agreement is sure")
 
 
-def disagreements(found: Sequence[TokenEffects]) -> list[tuple[float, TokenEffects, int]]:
+def disagreements(text_effects: Sequence[TokenEffects]) -> list[tuple[float, TokenEffects, int]]:
     """Tokens by the distance of their two ranks, the largest first."""
     rows = []
-    for each in found:
+    for each in text_effects:
         apart = np.abs(centred(each.weights.mean((0, 1))) - centred(each.effects))
         rows += [(float(distance), each, place) for place, distance in enumerate(apart)]
     return sorted(rows, key=lambda row: -row[0])
@@ -284,9 +284,9 @@ def places_of(each: TokenEffects, place: int) -> tuple[int, int]:
     return tuple(int(ranks(-values)[place]) for values in (each.weights.mean((0, 1)), each.effects))  # type: ignore[return-value]
 
 
-def counterexample(found: Sequence[TokenEffects]) -> Message:
+def counterexample(text_effects: Sequence[TokenEffects]) -> Message:
     """Token whose two ranks are furthest apart."""
-    _distance, each, place = disagreements(found)[0]
+    _distance, each, place = disagreements(text_effects)[0]
     weight, effect = places_of(each, place)
     return say(
         "they disagree most on “{token}” in “{sentence}”: of {count} tokens it is number {weight} by weight and number "
@@ -299,15 +299,15 @@ def counterexample(found: Sequence[TokenEffects]) -> Message:
     )
 
 
-def figures(found: Sequence[TokenEffects], by_head: Sequence[Sequence[Agreement]]) -> list[Figure]:
+def figures(text_effects: Sequence[TokenEffects], by_head: Sequence[Sequence[Agreement]]) -> list[Figure]:
     """Correlation by head, all tokens as points, the first text token by token, and the tokens that disagree most."""
     layers, heads = [str(1 + each) for each in range(len(by_head))], [str(1 + each) for each in range(len(by_head[0]))]
     values = [[each.r for each in row] for row in by_head]
     grid = Grid(say("Rank correlation by head"), values, layers, heads, say("layer"), say("head"))
-    weights = [each.weights.mean((0, 1)) for each in found]
-    points = Curve(say("tokens"), np.concatenate(weights).tolist(), effects_of(found), style="dots")
+    weights = [each.weights.mean((0, 1)) for each in text_effects]
+    points = Curve(say("tokens"), np.concatenate(weights).tolist(), effects_of(text_effects), style="dots")
     scatter = Curves(say("Every token"), say("mean weight"), say("fall of ln p, nats"), [points])
-    first, places = found[0], [float(place) for place in range(len(found[0].labels))]
+    first, places = text_effects[0], [float(place) for place in range(len(text_effects[0].labels))]
     shares = (
         Curve(say("mean weight"), places, relative(weights[0]), style="bars"),
         Curve(say("effect of hiding it"), places, relative(first.effects), style="dots"),
@@ -315,7 +315,7 @@ def figures(found: Sequence[TokenEffects], by_head: Sequence[Sequence[Agreement]
     title = say("Weight and effect of each token of “{sentence}”", sentence=first.text[:SHOWN])
     tokens = Curves(title, say("token"), say("share of the largest"), shares, ticks=list(first.labels))
     rows: list[list[str | float | int]] = []
-    for _distance, each, place in disagreements(found)[:DISAGREEING]:
+    for _distance, each, place in disagreements(text_effects)[:DISAGREEING]:
         by_weight, by_effect = places_of(each, place)
         mean, effect = float(each.weights.mean((0, 1))[place]), float(each.effects[place])
         rows.append([each.labels[place], each.text[:SHOWN], mean, by_weight, effect, by_effect])
@@ -330,8 +330,8 @@ def figures(found: Sequence[TokenEffects], by_head: Sequence[Sequence[Agreement]
     return [grid, tokens, scatter, Table(say("Where they disagree most"), columns, rows)]
 
 
-def effects_of(found: Sequence[TokenEffects]) -> list[float]:
-    return [float(effect) for each in found for effect in each.effects]
+def effects_of(text_effects: Sequence[TokenEffects]) -> list[float]:
+    return [float(effect) for each in text_effects for effect in each.effects]
 
 
 def relative(values: Float[ndarray, " token"]) -> list[float]:

@@ -91,8 +91,8 @@ def find_order(request: Request, hide: Hide = causal) -> Outcome:
         generator = torch.Generator().manual_seed(seed)
         scores = torch.randn(length, length, generator=generator, dtype=torch.float64)
         value = torch.randn(length, CHANNELS, generator=generator, dtype=torch.float64)
-        found = orders(scores, visible, value)
-        before, after, zeroed = found
+        results = orders(scores, visible, value)
+        before, after, zeroed = results
         broken.append(float((~after.output.isfinite()).double().mean()))
         errors.append(float((after.output - before.output).nan_to_num(nan=math.inf).abs().max()))
         sums.append(float(zeroed.sums.min()))
@@ -124,7 +124,7 @@ def find_order(request: Request, hide: Hide = causal) -> Outcome:
             int((~each.output.isfinite()).sum()),
             plain(float((each.output - before.output).abs().max())),
         )
-        for each in found
+        for each in results
     ]
     columns = (
         say("order"),
@@ -282,18 +282,18 @@ def find_future(request: Request, mask: Masking = Causal) -> Outcome:
         future_change(model.network, ids_of(model, list(texts)), place, token, [mask(kind, on)]) for on in (True, False)
     )
     size = float(masked.max())
-    kept, leaked = float(masked[:place].max()), float(free[:place].max())
+    masked_change, leaked = float(masked[:place].max()), float(free[:place].max())
     small = tolerance(model) * size
     reason = say(
         "when token {place} becomes another, outputs before it move by at most {kept} with the mask and by up to "
         "{leaked} without it; from it on by up to {size}",
         place=place + 1,
-        kept=kept,
+        kept=masked_change,
         leaked=leaked,
         size=size,
     )
     quantities = [
-        Quantity(say("largest change before the token, mask on"), (kept,)),
+        Quantity(say("largest change before the token, mask on"), (masked_change,)),
         Quantity(say("largest change before the token, mask off"), (leaked,)),
     ]
     rule = Rule([at_most(quantities[0], small), exceeds(quantities[1], small)])

@@ -119,8 +119,8 @@ def find_batch_norm(request: Request, make: MakeBatch = with_pieces) -> Outcome:
     if batch is None:
         return too_short(4, texts)
     path, stack = paths[0], model.config.stacks[0]
-    found = batch_statistics(batch.stacked(f"{path}.input"), batch.real[stack], trace[f"{path}.input"], 1e-5)
-    layer, batched = found.layer_moves, found.batch_moves
+    statistics = batch_statistics(batch.stacked(f"{path}.input"), batch.real[stack], trace[f"{path}.input"], 1e-5)
+    layer, batched = statistics.layer_moves, statistics.batch_moves
     lengths = [int(row.sum()) for row in batch.real[stack]]
     reason = say(
         "beside texts of other lengths ({lengths} tokens) the normalised states of this one move by {layer} with "
@@ -134,17 +134,17 @@ def find_batch_norm(request: Request, make: MakeBatch = with_pieces) -> Outcome:
         Quantity(say("change beside other texts, BatchNorm"), (batched,)),
     ]
     rule = Rule([at_most(quantities[0], tolerance(model)), exceeds(quantities[1], MOVED)])
-    channels = list(range(min(len(found.real_std), 64)))
+    channels = list(range(min(len(statistics.real_std), 64)))
     curves = [
         Curve(name, channels, values[: len(channels)].tolist())
         for name, values in (
-            (say("real tokens only"), found.real_std),
-            (say("padding counted in"), found.padded_std),
+            (say("real tokens only"), statistics.real_std),
+            (say("padding counted in"), statistics.padded_std),
         )
     ]
     row = batch.rows[stack][0]
     places = list(range(min(len(row), 48)))
-    of_layer = [Curve(say("this text"), places, found.layer_std[0, : len(places)].tolist(), style="bars")]
+    of_layer = [Curve(say("this text"), places, statistics.layer_std[0, : len(places)].tolist(), style="bars")]
     figures = [
         Curves(say("BatchNorm: deviation of each channel over the batch"), say("channel"), say("deviation"), curves),
         Curves(
@@ -193,9 +193,9 @@ def block_error(block: Block, width: int, seed: int) -> float:
         return output
 
     middle = block(x, attend, layer.norm1)
-    found = block(middle, lambda y: layer.linear2(F.relu(layer.linear1(y))), layer.norm2)
+    result = block(middle, lambda y: layer.linear2(F.relu(layer.linear1(y))), layer.norm2)
     expected = layer(x)
-    return float((found - expected).norm() / expected.norm())
+    return float((result - expected).norm() / expected.norm())
 
 
 @torch.inference_mode()
@@ -203,27 +203,27 @@ def kept_input(block: Block, width: int, seed: int) -> list[float]:
     """Cosine of the stream with its input after each of some blocks."""
     generator = torch.Generator().manual_seed(seed)
     first = x = torch.randn(64, width, generator=generator, dtype=torch.float64)
-    found = []
+    cosines = []
     for _layer in range(DEPTH):
         weight = torch.randn(width, width, generator=generator, dtype=torch.float64) / width**0.5
         x = block(x, lambda y, weight=weight: torch.tanh(y @ weight), lambda y: F.layer_norm(y, (width,)))  # type: ignore[misc]
-        found.append(float(torch.cosine_similarity(x, first, dim=-1).mean()))
-    return found
+        cosines.append(float(torch.cosine_similarity(x, first, dim=-1).mean()))
+    return cosines
 
 
 def find_pre_norm(request: Request, block: Block = said_pre_norm) -> Outcome:
     """The tutorial's formula and the right one, each as torch's encoder layer with the same weights."""
     width, seeds = 4 * int(request.values["quarter"]), request.seeds
-    said = [block_error(block, width, seed) for seed in seeds]
+    tutorial = [block_error(block, width, seed) for seed in seeds]
     right = [block_error(pre_norm, width, seed) for seed in seeds]
     reason = say(
         "as torch's layer with norm_first, Sublayer(x) + LayerNorm(x) gives outputs that are {said} away, relative to "
         "them, and x + Sublayer(LayerNorm(x)) {right}",
-        said=fmean(said),
+        said=fmean(tutorial),
         right=fmean(right),
     )
     quantities = [
-        Quantity(say("relative difference from torch, Sublayer(x) + LayerNorm(x)"), tuple(said)),
+        Quantity(say("relative difference from torch, Sublayer(x) + LayerNorm(x)"), tuple(tutorial)),
         Quantity(say("relative difference from torch, x + Sublayer(LayerNorm(x))"), tuple(right)),
     ]
     layers = list(range(1, DEPTH + 1))
@@ -246,36 +246,38 @@ Drop = Callable[..., Tensor]
 def find_dropout(request: Request, drop: Drop = dropout) -> Outcome:
     """Share of the entries that are kept, and their mean and variance over many masks."""
     rate, masks = float(request.values["rate"]), int(request.values["masks"])
-    found: dict[int, tuple[Tensor, MaskStatistics]] = {}
+    by_seed: dict[int, tuple[Tensor, MaskStatistics]] = {}
     for seed in request.seeds:
         x = torch.randn(ENTRIES, generator=torch.Generator().manual_seed(seed))
-        found[seed] = x, over_masks(x, rate, masks, f"dropout {seed}", drop)
-    kept = [each.kept for _x, each in found.values()]
-    errors = [each.errors[-1] / expected_error(rate, masks) for _x, each in found.values()]
-    spreads = [float(each.variance.sum() / (exact(x).square() * rate / (1 - rate)).sum()) for x, each in found.values()]
+        by_seed[seed] = x, over_masks(x, rate, masks, f"dropout {seed}", drop)
+    shares = [each.kept for _x, each in by_seed.values()]
+    errors = [each.errors[-1] / expected_error(rate, masks) for _x, each in by_seed.values()]
+    spreads = [
+        float(each.variance.sum() / (exact(x).square() * rate / (1 - rate)).sum()) for x, each in by_seed.values()
+    ]
     standard = (rate * (1 - rate) / (masks * ENTRIES)) ** 0.5
     off = Quantity(
         say("distance of the share from 1 − p, in standard errors"),
-        tuple(abs(share - (1 - rate)) / standard for share in kept),
+        tuple(abs(share - (1 - rate)) / standard for share in shares),
     )
     decides = MEAN_OFF * expected_error(rate, masks) < rate  # without the division, the mean would be off by the rate
     reason = say(
         "with rate {rate}, {kept} of the units are kept over {masks} masks; their mean is {error} standard errors away "
         "from x, and their variance {variance} times x² p / (1 − p)",
         rate=rate,
-        kept=fmean(kept),
+        kept=fmean(shares),
         masks=masks,
         error=fmean(errors),
         variance=fmean(spreads),
     )
     quantities = [
-        Quantity(say("share of the units that are kept"), tuple(kept)),
+        Quantity(say("share of the units that are kept"), tuple(shares)),
         Quantity(say("distance of the mean from x, in standard errors"), tuple(errors)),
         Quantity(say("variance, in times of x² p / (1 − p)"), tuple(spreads)),
     ]
     mean = at_most(quantities[1], MEAN_OFF)
     rule = Rule([at_most(off, SHARE_OFF), mean if decides else replace(mean, met=None if mean.met else False)])
-    _x, first = found[request.seeds[0]]
+    _x, first = by_seed[request.seeds[0]]
     expected = [expected_error(rate, count) for count in first.counts]
     curves = [
         Curve(say("measured"), first.counts, first.errors),

@@ -96,18 +96,18 @@ def measure(size: Size, batch: int, length: int, free: int) -> Iterator[Size]:
         tensors.peak = tensors.now
         with torch.inference_mode():
             network(ids[0], ids[1])
-    found = SizeMeasurements(network.parameter_count(), flops_of(network, ids), inference=tensors.peak)
+    measurements = SizeMeasurements(network.parameter_count(), flops_of(network, ids), inference=tensors.peak)
     seconds = []
     for _run in range(RUNS):
         with torch.inference_mode():
             seconds.append(timed(lambda: network(ids[0], ids[1]), device))
-        found = replace(found, forward=summary(seconds).median)
-        yield replace(size, measured=found)
+        measurements = replace(measurements, forward=summary(seconds).median)
+        yield replace(size, measured=measurements)
     needed = int(SPARE * (training_memory(size) + 3 * shared))  # a gradient of each use, until they are added up
     if needed > free:
-        yield replace(size, measured=found, refusal=too_large(needed, free))
+        yield replace(size, measured=measurements, refusal=too_large(needed, free))
     else:
-        yield from measure_training(replace(size, measured=found), network, ids, tensors)
+        yield from measure_training(replace(size, measured=measurements), network, ids, tensors)
     del network
     give_back_memory()
 
@@ -120,11 +120,11 @@ def measure_training(size: Size, network: Network, ids: Tensor, tensors: TensorB
         step = training_step(network.train(), rows)
         give_back_memory()  # of the weights that are in a row now
         step()
-    found = replace(size.measured, training=tensors.peak)
+    measurements = replace(size.measured, training=tensors.peak)
     seconds = []
     for _run in range(RUNS):
         seconds.append(timed(step, network.device))
-        yield replace(size, measured=replace(found, step=summary(seconds).median))
+        yield replace(size, measured=replace(measurements, step=summary(seconds).median))
 
 
 def training_step(network: Network, rows: Batch) -> Callable[[], None]:
@@ -234,7 +234,7 @@ def outcome(sizes: Sequence[Size], memory: Memory | None) -> Outcome:
     )
     quantities = []
     for size in sizes:
-        for name, found, predicted in (
+        for name, measured, predicted in (
             (say("operations of {size}, counted / predicted", size=size.name), size.measured.flops, flops(size)),
             (
                 say("memory of a training step of {size}, measured / predicted", size=size.name),
@@ -242,8 +242,8 @@ def outcome(sizes: Sequence[Size], memory: Memory | None) -> Outcome:
                 training_memory(size),
             ),
         ):
-            if found is not None:
-                quantities.append(Quantity(name, (found / predicted,)))
+            if measured is not None:
+                quantities.append(Quantity(name, (measured / predicted,)))
     figures: list[Any] = [table(sizes)]
     if memory:
         lengths = [float(length) for length in memory.lengths]
@@ -300,8 +300,8 @@ def table(sizes: Sequence[Size]) -> Table:
         ]
         for row, pair in zip(rows, pairs, strict=True):
             row += pair
-    shown = rows if any(size.refusal for size in sizes) else rows[:-1]
-    return Table(say("the paper's sizes, predicted and measured"), columns, shown)
+    visible_rows = rows if any(size.refusal for size in sizes) else rows[:-1]
+    return Table(say("the paper's sizes, predicted and measured"), columns, visible_rows)
 
 
 def scaled(value: float | None, unit: float = 1.0) -> float | str:

@@ -35,15 +35,15 @@ def find(request: Request) -> Outcome:
     count = request.values["tokens"]
     rows = exact(embeddings[0].weight[tokens.ids[:count]]).detach().cpu()
     labels, root = list(tokens.labels[:count]), rows.shape[-1] ** 0.5
-    figures, quantities, kept = [], [], []
+    figures, quantities, own_weights = [], [], []
     for name, x in ((say("rows as they are"), rows), (say("rows times √d_model"), rows * root)):
         _scores, weights, outputs = parameter_free(x)
-        kept.append(float(weights.diagonal().mean()))
+        own_weights.append(float(weights.diagonal().mean()))
         moved = float((outputs - x).norm() / x.norm())
         figures.append(calculation(say("softmax(X Xᵀ) X step by step, {name}", name=name), x, labels))
-        quantities.append(Quantity(say("weight of a token on itself, {name}", name=name), (kept[-1],)))
+        quantities.append(Quantity(say("weight of a token on itself, {name}", name=name), (own_weights[-1],)))
         quantities.append(Quantity(say("change ‖Y − X‖ / ‖X‖, {name}", name=name), (moved,)))
-    bare, scaled = kept
+    bare, scaled = own_weights
     rule = each_of([at_most(each, OWN) for each in quantities[::2]], say("weight of a token on itself at most a half"))
     reason = say(
         "a token gives itself {bare} of its weight where rows are as they are, and {scaled} where they are times "

@@ -102,14 +102,14 @@ def find_sinusoid(request: Request, code: CodeTable = sinusoidal) -> Outcome:
     """Wavelengths of the pairs beside those of the paper, and the distance of the two codes that are most alike."""
     table = table_of(request, code)
     expected = wavelengths(table.shape[1], float(request.values["base"]))[::2]
-    found = measured_wavelengths(table)
-    error = float((found / expected - 1).abs().max())
+    lengths = measured_wavelengths(table)
+    error = float((lengths / expected - 1).abs().max())
     nearest, turned = nearest_codes(table), pair_error(table)
     reason = say(
         "the pairs turn once in {shortest} to {longest} positions, {error} from the formula at most; the two codes "
         "that are most alike are {nearest} apart, of a length of {norm}",
-        shortest=float(found[0]),
-        longest=whole(float(found[-1])),
+        shortest=float(lengths[0]),
+        longest=whole(float(lengths[-1])),
         error=error,
         nearest=nearest,
         norm=float(table[0].norm()),
@@ -121,7 +121,7 @@ def find_sinusoid(request: Request, code: CodeTable = sinusoidal) -> Outcome:
     ]
     of_wavelength, of_codes, of_pairs = quantities
     needs = [at_most(of_wavelength, 1e-6), exceeds(of_codes, ROUNDING), at_most(of_pairs, ROUNDING)]
-    pairs = sorted({0, len(found) // 4, len(found) // 2, len(found) - 1})
+    pairs = sorted({0, len(lengths) // 4, len(lengths) // 2, len(lengths) - 1})
     places = list(range(len(table)))
     curves = [Curve(say("channel {channel}", channel=2 * pair), places, table[:, 2 * pair].tolist()) for pair in pairs]
     figures: list[Figure] = [
@@ -178,8 +178,8 @@ def find_base(request: Request, code: CodeTable = sinusoidal) -> Outcome:
     """Wavelengths of a smaller base beside those of 10000."""
     d_model, smaller = 2 * int(request.values["pairs"]), float(request.values["base"])
     bases = [10000.0, smaller]
-    found = [measured_wavelengths(code(2, d_model, base)) for base in bases]
-    ratio = found[1] / found[0]
+    by_base = [measured_wavelengths(code(2, d_model, base)) for base in bases]
+    ratio = by_base[1] / by_base[0]
     shorter, longer = int((ratio < 1 - 1e-6).sum()), int((ratio > 1 + 1e-6).sum())
     rule = Rule(
         needs=[exceeds(Quantity(say("wavelengths that are shorter"), (float(shorter),)), 0.0)],
@@ -192,19 +192,19 @@ def find_base(request: Request, code: CodeTable = sinusoidal) -> Outcome:
         shorter=shorter,
         longer=longer,
         all=len(ratio),
-        last=whole(float(found[1][-1])),
-        before=whole(float(found[0][-1])),
-        first=float(found[1][0]),
+        last=whole(float(by_base[1][-1])),
+        before=whole(float(by_base[0][-1])),
+        first=float(by_base[1][0]),
     )
     channels = list(range(0, d_model, 2))
     curves = [
         Curve(say("base {base}", base=whole(base)), channels, values.tolist())
-        for base, values in zip(bases, found, strict=True)
+        for base, values in zip(bases, by_base, strict=True)
     ]
     figure = Curves(say("Wavelength of each pair"), say("channel"), say("wavelength, positions"), curves, log_y=True)
     quantities = [
         Quantity(say("longest wavelength in positions, base {base}", base=whole(base)), (float(values[-1]),))
-        for base, values in zip(bases, found, strict=True)
+        for base, values in zip(bases, by_base, strict=True)
     ]
     return Outcome(rule, reason, quantities, [figure])
 

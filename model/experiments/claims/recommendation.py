@@ -304,18 +304,18 @@ def collected(
     )
 
 
-def judge(found: Recommendations) -> tuple[Rule, Message]:
+def judge(results: Recommendations) -> tuple[Rule, Message]:
     """Rule of both forms of attention beside the average: a lead counts if it is clear beside the seeds' spread."""
-    means = {way.replace(" ", "_"): sum(found.last(way)) / len(found.seeds) for way in WAYS}
+    means = {way.replace(" ", "_"): sum(results.last(way)) / len(results.seeds) for way in WAYS}
     numbers = say(
         "accuracy on new customers is {attention} for attention with a softmax, {bare_product} for q·k alone and "
         "{average} for the average",
         **means,
     )
-    name, average = say("lead of attention in accuracy, with a softmax and without"), found.last("average")
+    name, average = say("lead of attention in accuracy, with a softmax and without"), results.last("average")
     leads = [
         clearly_above(
-            Quantity(name, tuple(mine - other for mine, other in zip(found.last(way), average, strict=True))), CLEAR
+            Quantity(name, tuple(mine - other for mine, other in zip(results.last(way), average, strict=True))), CLEAR
         )
         for way in ("attention", "bare product")
     ]
@@ -330,25 +330,27 @@ def judge(found: Recommendations) -> tuple[Rule, Message]:
     }[rule.verdict]
 
 
-def outcome(found: Recommendations) -> Outcome:
+def outcome(results: Recommendations) -> Outcome:
     """Verdict, accuracies, and the weights on the history that was typed."""
-    rule, reason = judge(found)
-    quantities = [Quantity(say("accuracy: {way}", way=name), tuple(found.last(way))) for way, name in NAMES.items()]
+    rule, reason = judge(results)
+    quantities = [Quantity(say("accuracy: {way}", way=name), tuple(results.last(way))) for way, name in NAMES.items()]
     quantities += [
-        Quantity(say("probability that {item} is bought: {way}", item=found.candidate.name, way=name), buys)
-        for (way, name), buys in zip(NAMES.items(), map(tuple, found.buys.values()), strict=True)
+        Quantity(say("probability that {item} is bought: {way}", item=results.candidate.name, way=name), buys)
+        for (way, name), buys in zip(NAMES.items(), map(tuple, results.buys.values()), strict=True)
     ]
-    accuracy = [over_seeds(name, found.steps, zip(*found.accuracies[way], strict=True)) for way, name in NAMES.items()]
-    names = [item.name for item in found.history]
+    accuracy = [
+        over_seeds(name, results.steps, zip(*results.accuracies[way], strict=True)) for way, name in NAMES.items()
+    ]
+    names = [item.name for item in results.history]
     places = list(range(len(names)))
-    by_item = {way: list(zip(*weights, strict=True)) for way, weights in found.weights.items()}
+    by_item = {way: list(zip(*weights, strict=True)) for way, weights in results.weights.items()}
     sure = [over_seeds(NAMES[way], places, by_item[way], "bars") for way in ("attention", "average")]
-    likeness = (directions(found.history) @ directions([found.candidate])[0]).tolist()
+    likeness = (directions(results.history) @ directions([results.candidate])[0]).tolist()
     bare = [
         over_seeds(NAMES["bare product"], places, by_item["bare product"], "bars"),
         Curve(say("likeness: cosine of their features"), places, likeness, style="bars"),
     ]
-    item = found.candidate.name
+    item = results.candidate.name
     title, share = say("accuracy on new customers"), say("share of customers it is right about")
     figures = (
         Curves(title, say("training steps"), share, accuracy),

@@ -115,8 +115,8 @@ def find_dot_product(request: Request, product: Product = dots) -> Outcome:
     figure = Curves(
         say("Pairs of keys in the order of their cosines"), say("deviation of ln ‖k‖"), say("share, %"), [curve]
     )
-    shown: list[Figure] = [figure, counter_example(spread, request.seeds[0], product)]
-    return Outcome(Rule([of_equal], wants=[of_different]), reason, quantities, shown)
+    figures: list[Figure] = [figure, counter_example(spread, request.seeds[0], product)]
+    return Outcome(Rule([of_equal], wants=[of_different]), reason, quantities, figures)
 
 
 def percents(shares: Sequence[float]) -> tuple[float, ...]:
@@ -203,11 +203,11 @@ def temperature_figure(seed: int, temperature: float, turn: Softmax) -> Curves:
 
 def saturation_figure(seed: int) -> Curves:
     """Largest probability, entropy and derivative of 16 scores from N(0, 1), divided by T."""
-    found = saturation(drawn_scores(DRAWN, seed, 1.0), TEMPERATURES)
+    saturations = saturation(drawn_scores(DRAWN, seed, 1.0), TEMPERATURES)
     curves = [
-        Curve(say("largest probability"), TEMPERATURES, found.largest.tolist()),
-        Curve(say("entropy / ln n"), TEMPERATURES, found.entropy.tolist()),
-        Curve(say("norm of the derivative"), TEMPERATURES, found.derivative.tolist()),
+        Curve(say("largest probability"), TEMPERATURES, saturations.largest.tolist()),
+        Curve(say("entropy / ln n"), TEMPERATURES, saturations.entropy.tolist()),
+        Curve(say("norm of the derivative"), TEMPERATURES, saturations.derivative.tolist()),
     ]
     return Curves(say("16 scores, divided by the temperature T"), "T", say("value"), curves, log_x=True)
 
@@ -230,10 +230,10 @@ LOST, ALIKE = 0.1, 2.0
 Measure = Callable[[int, int, Sequence[int]], Iterator[Report[Against]]]
 
 
-def scaling_outcome(found: Sequence[Against]) -> Outcome:
+def scaling_outcome(by_seed: Sequence[Against]) -> Outcome:
     """Outcome on the factor: gradients of softmax and query without it, at the largest d_k and at the smallest."""
-    widths = found[0].widths
-    softmaxes, queries = (ratios(found, name) for name in ("derivative", "gradient"))
+    widths = by_seed[0].widths
+    softmaxes, queries = (ratios(by_seed, name) for name in ("derivative", "gradient"))
     mean, at_query = softmaxes.mean(dim=0), queries.mean(dim=0)
     last, first = float(mean[-1]), float(mean[0])
     reason = say(
@@ -251,9 +251,9 @@ def scaling_outcome(found: Sequence[Against]) -> Outcome:
     ]
     at_first = Quantity(say("the former at d_k = {small}", small=widths[0]), tuple(softmaxes[:, 0].tolist()))
     lost, lost_too = (clearly_below(each, LOST) for each in quantities)
-    rule = Rule([lost], wants=[lost_too, alike(at_first, Quantity("1", (1.0,) * len(found)), Margin(factor=ALIKE))])
+    rule = Rule([lost], wants=[lost_too, alike(at_first, Quantity("1", (1.0,) * len(by_seed)), Margin(factor=ALIKE))])
     named = (say("derivative of the softmax"), say("gradient at the query"))
-    averaged = torch.stack([each.derivative.mean(dim=-1) for each in found]).mean(dim=0)
+    averaged = torch.stack([each.derivative.mean(dim=-1) for each in by_seed]).mean(dim=0)
     rows = [
         (name, first_below(widths, each, LOST) or "—", float(each[-1]))
         for name, each in (
@@ -274,9 +274,9 @@ def scaling_outcome(found: Sequence[Against]) -> Outcome:
             log_x=True,
             log_y=True,
         ),
-        both_ways(found, "entropy", say("Entropy of the weights: mean, dashed the median"), say("entropy, nats")),
-        both_ways(found, "derivative", say("Derivative of the softmax: median, dashed the mean"), "‖∂w/∂s‖"),
-        both_ways(found, "gradient", say("Gradient of a loss at the query: median, dashed the mean"), "‖∂L/∂q‖"),
+        both_ways(by_seed, "entropy", say("Entropy of the weights: mean, dashed the median"), say("entropy, nats")),
+        both_ways(by_seed, "derivative", say("Derivative of the softmax: median, dashed the mean"), "‖∂w/∂s‖"),
+        both_ways(by_seed, "gradient", say("Gradient of a loss at the query: median, dashed the mean"), "‖∂L/∂q‖"),
         Table(
             say("Where less than a tenth is left"),
             (say("gradient"), say("from d_k on"), say("left at d_k = {large}", large=widths[-1])),
@@ -286,16 +286,16 @@ def scaling_outcome(found: Sequence[Against]) -> Outcome:
     return Outcome(rule, reason, quantities, figures, remarks=[where_alike(widths, mean)])
 
 
-def both_ways(found: Sequence[Against], quantity: str, title: str, unit: str) -> Curves:
+def both_ways(by_seed: Sequence[Against], quantity: str, title: str, unit: str) -> Curves:
     """Number of the queries over d_k, without the factor and with it: median and dashed mean, of the entropy the other
     way round.
     """
-    values = torch.stack([getattr(each, quantity) for each in found])  # (seed, way, width, query)
+    values = torch.stack([getattr(each, quantity) for each in by_seed])  # (seed, way, width, query)
     statistics = [values.median(dim=-1).values, values.mean(dim=-1)]
     curves = []
     for way, name in enumerate((say("without 1/√d_k"), say("with 1/√d_k"))):
         whole, dashed = (
-            over_seeds(name, found[0].widths, each[:, way].T.tolist())
+            over_seeds(name, by_seed[0].widths, each[:, way].T.tolist())
             for each in (reversed(statistics) if quantity == "entropy" else statistics)
         )
         curves += [whole, replace(dashed, dash=True, beside=True)]
@@ -318,9 +318,9 @@ def where_alike(widths: Sequence[int], ratios: Float[Tensor, " width"]) -> Messa
     )
 
 
-def ratios(found: Sequence[Against], name: str) -> Float[Tensor, "seed width"]:
+def ratios(by_seed: Sequence[Against], name: str) -> Float[Tensor, "seed width"]:
     """Median over the queries without the factor, in times of that with it."""
-    middle = torch.stack([getattr(each, name).median(dim=-1).values for each in found])  # (seed, way, width)
+    middle = torch.stack([getattr(each, name).median(dim=-1).values for each in by_seed])  # (seed, way, width)
     return middle[:, 0] / middle[:, 1]
 
 
@@ -333,13 +333,13 @@ def run_scaling(request: Request, measure: Measure = against_width) -> Iterator[
     """Attention of random queries and keys with the factor and without it, for d_k from 2 on."""
     keys, largest = int(request.values["keys"]), int(request.values["largest"])
     widths = [width for width in scaling.WIDTHS if width <= largest]
-    found: list[Against] = []
+    by_seed: list[Against] = []
     for number, seed in enumerate(request.seeds):
         for report in measure(keys, seed, widths):
             share = (number + report.share) / len(request.seeds)
-            yield Report(share, scaling_outcome(found or [report.result]))
-        found.append(report.result)
-    yield Report(1.0, scaling_outcome(found))
+            yield Report(share, scaling_outcome(by_seed or [report.result]))
+        by_seed.append(report.result)
+    yield Report(1.0, scaling_outcome(by_seed))
 
 
 EXPERIMENTS = (

@@ -122,10 +122,10 @@ def task(run: Callable[[], object]) -> Task:
     return Task(lambda _nothing: run())
 
 
-def listed(found: Sequence[SpeedUpMeasurement | SpeedUp]) -> Message:
+def listed(items: Sequence[SpeedUpMeasurement | SpeedUp]) -> Message:
     """Names, one after the other."""
     names = say("none")
-    for number, each in enumerate(found):
+    for number, each in enumerate(items):
         names = say("{before} and {name}", before=names, name=each.name) if number else each.name
     return names
 
@@ -229,9 +229,9 @@ def dynamic_padding(model: TextModel, text: str, work: Work) -> SpeedUp:
     def run(way: int) -> Callable[[], tuple[int, list[Tensor]]]:
         return lambda: (way, [passed() for passed in ways[way][1]])
 
-    def read(found: tuple[int, list[Tensor]]) -> Output:
-        rows = [row for group in ways[found[0]][0] for row in group]
-        by_row = dict(zip(rows, (logits for each in found[1] for logits in each), strict=True))
+    def read(result: tuple[int, list[Tensor]]) -> Output:
+        rows = [row for group in ways[result[0]][0] for row in group]
+        by_row = dict(zip(rows, (logits for each in result[1] for logits in each), strict=True))
         return of_logits(torch.cat([by_row[row][: lengths[row]] for row in sorted(by_row)]))
 
     return SpeedUp(say("dynamic padding"), run(0), run(1), read)
@@ -253,12 +253,12 @@ def kv_cache(model: TextModel, text: str, work: Work) -> SpeedUp:
     def run(cached: bool) -> Callable[[], tuple[list[list[int]], Tensor]]:
         def write() -> tuple[list[list[int]], Tensor]:
             with plain_kernels():
-                ids, values, _tokens = greedy(begun(model, [row], cached), ends=(), limits=[max(1, limit)])
+                ids, values, _tokens = greedy(decoding_state(model, [row], cached), ends=(), limits=[max(1, limit)])
             return ids, values
 
         return write
 
-    return SpeedUp(name, run(True), run(False), lambda found: Output(found[1], found[0][0]))
+    return SpeedUp(name, run(True), run(False), lambda result: Output(result[1], result[0][0]))
 
 
 def batched_beam(model: TextModel, text: str, work: Work) -> SpeedUp:
@@ -283,7 +283,9 @@ def batched_beam(model: TextModel, text: str, work: Work) -> SpeedUp:
             return [
                 tree
                 for group in groups
-                for tree in beam_search(begun(model, group), limits=[limit] * len(group), beam=work.beam, **options)
+                for tree in beam_search(
+                    decoding_state(model, group), limits=[limit] * len(group), beam=work.beam, **options
+                )
             ]
 
         return search
@@ -343,7 +345,7 @@ def writes_not(model: TextModel) -> Message | None:
 
 
 @torch.inference_mode()
-def begun(model: TextModel, rows: Sequence[list[int]], cached: bool = True) -> DecodingState:
+def decoding_state(model: TextModel, rows: Sequence[list[int]], cached: bool = True) -> DecodingState:
     """State of decoding after sources or prompts of one length."""
     first = model.target_tokenizer.margins("target")[0] if model.kind == "encoder-decoder" else [-1]
     ids = torch.tensor([list(row) for row in rows], device=model.device)

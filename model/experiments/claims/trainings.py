@@ -48,12 +48,12 @@ from model.experiments.engines.training_rules import (
     SHARE,
     answered,
     arm_name,
+    beats_chance,
     carries_over,
     cold_text,
     contrast,
     differences,
     knows,
-    learnt,
     loss,
     losses_of,
     needed,
@@ -137,9 +137,12 @@ def chosen_positions(arms: Sequence[Arm], text: str) -> Sequence[Arm]:
     names, known = text.replace(",", " ").split(), [arm.name for arm in arms]
     if not set(SAID) <= set(names) <= set(known):
         others = ", ".join(name for name in known if name not in SAID)
-        said = ", ".join(SAID)
+        required = ", ".join(SAID)
         raise InputError(
-            "positions are {text!r}: write {said}, and beside them any of {others}", text=text, said=said, others=others
+            "positions are {text!r}: write {said}, and beside them any of {others}",
+            text=text,
+            said=required,
+            others=others,
         )
     return [arm for arm in arms if arm.name in names]
 
@@ -158,9 +161,9 @@ def with_as_many(setup: Setup) -> Sequence[Arm]:
 
 def judge_positions(side: Side) -> RuleAndReason:
     """Row 9: longer texts, with sinusoidal and with learned positions."""
-    found = {arm: answered(side, arm) for arm in dict.fromkeys(each.arm for each in side.tests)}
-    sines, table = (carries_over(found.get(arm, []), arm) for arm in SAID)
-    known = [knows(found.get(arm, []), arm) for arm in SAID]
+    pairs_by_arm = {arm: answered(side, arm) for arm in dict.fromkeys(each.arm for each in side.tests)}
+    sines, table = (carries_over(pairs_by_arm.get(arm, []), arm) for arm in SAID)
+    known = [knows(pairs_by_arm.get(arm, []), arm) for arm in SAID]
     rule = Rule([sines], wants=[~table], given=known)
     end = {
         Verdict.WRONG: say("the sinusoidal codes do not carry over"),
@@ -172,7 +175,7 @@ def judge_positions(side: Side) -> RuleAndReason:
         end = say("an arm has not learnt the task with every seed")
     elif None in [each.met for each in known]:
         end = say("the seeds do not decide whether both arms have learnt the task")
-    share = {arm: [100 * fmean(each) for each in zip(*pairs, strict=True)] for arm, pairs in found.items()}
+    share = {arm: [100 * fmean(each) for each in zip(*pairs, strict=True)] for arm, pairs in pairs_by_arm.items()}
     none = [math.nan, math.nan]
     within, beyond = zip(share.get("sinusoidal") or none, share.get("learned") or none, strict=True)
     return rule, say(
@@ -206,9 +209,9 @@ def judge_heads(side: Side) -> RuleAndReason:
 
 def judge_norms(side: Side) -> RuleAndReason:
     """Row 27: the formula as it is said, beside pre-norm, by which it is judged, and beside post-norm."""
-    found, beside = (losses_words(side, "wrong", arm) for arm in ("pre", "post"))
+    first, beside = (losses_words(side, "wrong", arm) for arm in ("pre", "post"))
     rule = Rule([~greater(loss(side, "wrong"), loss(side, "pre"), CLEAR)])
-    return rule, say("{first}, and {rest}", first=found, rest=beside)
+    return rule, say("{first}, and {rest}", first=first, rest=beside)
 
 
 def judge_depth(side: Side) -> RuleAndReason:
@@ -252,24 +255,24 @@ def judge_depth(side: Side) -> RuleAndReason:
 
 def warm_up_words(side: Side, arm: str, depths: Sequence[int], cold: Sequence[Condition]) -> Message:
     """Who needs warm-up, and at which depth; what it helps where it is not needed. cold: conditions at each depth."""
-    name, found = arm_name(arm), [each.met for each in cold]
-    if set(found) == {True}:
+    name, met = arm_name(arm), [each.met for each in cold]
+    if set(met) == {True}:
         return say("{arm} needs warm-up", arm=name)
-    if True in found:
-        return say("{arm} needs warm-up with {layers} layers", arm=name, layers=depths[found.index(True)])
-    if None in found:
+    if True in met:
+        return say("{arm} needs warm-up with {layers} layers", arm=name, layers=depths[met.index(True)])
+    if None in met:
         return say("whether {arm} needs warm-up is open", arm=name)
     if any(losses_of(side, f"{arm}@{each}", f"{arm}@{each} cold") == "lower" for each in depths):
         return say("{arm} is helped by warm-up and does not need it", arm=name)
     return say("{arm} does not need warm-up", arm=name)
 
 
-def harder_words(arm: str, found: bool | None) -> Message:
+def harder_words(arm: str, harder: bool | None) -> Message:
     """Who learns less with more layers."""
     name = arm_name(arm)
-    if found is None:
+    if harder is None:
         return say("whether {arm} learns less with more layers is open", arm=name)
-    if found:
+    if harder:
         return say("{arm} learns clearly less with more layers", arm=name)
     return say("{arm} does not learn less with more layers", arm=name)
 
@@ -302,8 +305,8 @@ def judge_gradient(side: Side) -> RuleAndReason:
 
 def judge_residual(side: Side) -> RuleAndReason:
     """Row 30: how far the loss falls without residuals."""
-    rule, found = without_residuals(side)
-    known, shares = learnt(side, "on").met, shares_of_fall(side, "off", "on")
+    rule, effect = without_residuals(side)
+    known, shares = beats_chance(side, "on").met, shares_of_fall(side, "off", "on")
     if known is None:
         return rule, whether_learnt(arm_name("on"))
     if not known:
@@ -319,7 +322,7 @@ def judge_residual(side: Side) -> RuleAndReason:
             "clearly more": say("clearly further"),
             "as much": say("nine tenths at least"),
             "open": say("the seeds do not decide"),
-        }[found],
+        }[effect],
         losses=losses_words(side, "off", "on"),
     )
 
@@ -371,17 +374,17 @@ def judge_smoothing(side: Side) -> RuleAndReason:
 
 def judge_recipe(side: Side) -> RuleAndReason:
     """Row 35: which ingredient is needed, and which one only helps."""
-    known = learnt(side, "whole")
+    known = beats_chance(side, "whole")
     arms = [arm for arm in dict.fromkeys(course.arm for course in side.courses) if arm != "whole"]
-    found = {arm: needed(side, arm, "whole") for arm in arms}
+    needs = {arm: needed(side, arm, "whole") for arm in arms}
     text = clearly_below(Quantity(say("share that is learnt, without one of them"), ()), NEEDED).text
-    rule = replace(each_of(found.values(), text), given=[known])
+    rule = replace(each_of(needs.values(), text), given=[known])
     if known.met is None:
         return rule, whether_learnt(arm_name("whole"))
     if not known.met:
         return rule, say("all together, no more is learnt than how frequent each token is: train longer")
     effects = {arm: losses_of(side, arm, "whole") for arm in arms}
-    necessary = [arm for arm in arms if found[arm].met]
+    necessary = [arm for arm in arms if needs[arm].met]
     helping = [arm for arm in arms if arm not in necessary and effects[arm] == "higher"]
     rest = [arm for arm in arms if arm not in necessary and effects[arm] in ("alike", "lower")]
     unknown = [arm for arm in arms if arm not in (*necessary, *helping, *rest)]
@@ -405,7 +408,7 @@ def names_of(arms: Sequence[str]) -> str:
 
 def losses_words(side: Side, one: str, other: str) -> Message:
     """Final losses of two arms, and whether the first is the lower one."""
-    found = {
+    words = {
         "lower": say("clearly lower"),
         "higher": say("clearly higher"),
         "alike": say("alike, to a tenth"),
@@ -417,18 +420,18 @@ def losses_words(side: Side, one: str, other: str) -> Message:
         first=loss_words(side, one),
         other=arm_name(other),
         second=loss_words(side, other),
-        found=found,
+        found=words,
     )
 
 
 def loss_words(side: Side, arm: str) -> float | str:
     """Mean final loss of an arm with its spread over the seeds, or that it has none."""
-    found = ends(side.of(arm))
-    if not all(map(math.isfinite, found)):
+    by_seed = ends(side.of(arm))
+    if not all(map(math.isfinite, by_seed)):
         return say("none, it diverged")
-    if len(found) == 1:
-        return found[0]
-    return f"{fmean(found):.3g} ± {spread(found):.2g}"
+    if len(by_seed) == 1:
+        return by_seed[0]
+    return f"{fmean(by_seed):.3g} ± {spread(by_seed):.2g}"
 
 
 # Figures: mean over the seeds, with their range.
@@ -457,9 +460,9 @@ def newest_gradients(side: Side) -> Curves:
 
 def by_layer(side: Side, title: Message, read: Callable[[Course], Mapping[str, float]]) -> Curves:
     """Gradient norms of each layer, by the names of the parts of the network."""
-    found = dict.fromkeys(part for course in side.courses for part in course.first if ".layers." in part)
-    stacks = list(dict.fromkeys(layer.split(".")[0] for layer in found))
-    layers = sorted(found, key=lambda layer: (stacks.index(layer.split(".")[0]), int(layer.split(".")[2])))
+    names = dict.fromkeys(part for course in side.courses for part in course.first if ".layers." in part)
+    stacks = list(dict.fromkeys(layer.split(".")[0] for layer in names))
+    layers = sorted(names, key=lambda layer: (stacks.index(layer.split(".")[0]), int(layer.split(".")[2])))
     curves = []
     for arm in arms_of(side):
         norms = [
@@ -558,8 +561,8 @@ def of_courses(arm: str, series: Sequence[tuple[Sequence[int], Sequence[float] |
     if not at:
         return []
     places = np.array(sorted(at), dtype=float)
-    kept = np.linspace(0, len(places) - 1, min(POINTS, len(places))).round().astype(int)
-    xs = places[kept].tolist()
+    indices = np.linspace(0, len(places) - 1, min(POINTS, len(places))).round().astype(int)
+    xs = places[indices].tolist()
     return [over_seeds(arm_name(arm), xs, [at[int(x)] for x in xs])]
 
 
@@ -585,11 +588,11 @@ def outcome(
 def final_losses(side: Side) -> list[Quantity]:
     """Loss at the end, or so far, of each arm whose seeds all have one."""
 
-    found = [loss(side, arm) for arm in arms_of(side) if all(map(math.isfinite, ends(side.of(arm))))]
+    quantities = [loss(side, arm) for arm in arms_of(side) if all(map(math.isfinite, ends(side.of(arm))))]
     if side.done:
-        return found
+        return quantities
     names = [say("loss so far, {arm}", arm=arm_name(arm)) for arm in arms_of(side) if ends(side.of(arm))]
-    return [replace(each, name=name) for each, name in zip(found, names, strict=True)]
+    return [replace(each, name=name) for each, name in zip(quantities, names, strict=True)]
 
 
 def slopes(side: Side) -> list[Quantity]:
@@ -601,39 +604,41 @@ def slopes(side: Side) -> list[Quantity]:
                 stack=STACKS[stack],
                 arm=arm_name(arm),
             ),
-            tuple(found),
+            tuple(ratios),
         )
         for stack in stacks(side)
         for arm in arms_of(side)
-        if (found := growths(side, arm, stack))
+        if (ratios := growths(side, arm, stack))
     ]
 
 
 def validation_numbers(side: Side) -> list[Quantity]:
     """Perplexity and share of right tokens of each arm."""
-    found = []
+    quantities = []
     for arm in arms_of(side):
         if values := perplexities(side, arm):
             right = tuple(100 * share for share in shares_of_right(side, arm))
-            found.append(Quantity(say("perplexity, {arm}", arm=arm_name(arm)), tuple(values)))
-            found.append(Quantity(say("tokens right, {arm}", arm=arm_name(arm)), right, "%"))
-    return found
+            quantities.append(Quantity(say("perplexity, {arm}", arm=arm_name(arm)), tuple(values)))
+            quantities.append(Quantity(say("tokens right, {arm}", arm=arm_name(arm)), right, "%"))
+    return quantities
 
 
 def answers(side: Side) -> list[Quantity]:
     """Share of right answers of each arm, at the lengths trained on and beyond them."""
-    found = []
+    quantities = []
     for arm in arms_of(side):
         if pairs := answered(side, arm):
             within, beyond = (tuple(100 * share for share in shares) for shares in zip(*pairs, strict=True))
-            found.append(Quantity(say("right up to the longest trained on, {arm}", arm=arm_name(arm)), within, "%"))
-            found.append(Quantity(say("right beyond it, {arm}", arm=arm_name(arm)), beyond, "%"))
-    return found
+            quantities.append(
+                Quantity(say("right up to the longest trained on, {arm}", arm=arm_name(arm)), within, "%")
+            )
+            quantities.append(Quantity(say("right beyond it, {arm}", arm=arm_name(arm)), beyond, "%"))
+    return quantities
 
 
 def carried(side: Side) -> list[Message]:
     """Remarks on the arms: which of them carry over to longer texts."""
-    said = []
+    sentences = []
     for arm in arms_of(side):
         if pairs := answered(side, arm):
             name = arm_name(arm)
@@ -646,8 +651,8 @@ def carried(side: Side) -> list[Message]:
                 None: say("{arm}: the seeds do not decide whether it has learnt the task", arm=name),
                 False: say("{arm}: it has not learnt the task with every seed", arm=name),
             }
-            said.append(unlearnt.get(knows(pairs, arm).met, remark))
-    return said
+            sentences.append(unlearnt.get(knows(pairs, arm).met, remark))
+    return sentences
 
 
 def models_of(side: Side) -> list[TrainedModel]:
@@ -678,11 +683,11 @@ def run_of(
     def run(request: Request) -> Iterator[Report[Outcome]]:
         chosen, setup, longest = asked_for(request, comparison, arms)
         reports = train_short_test_long(chosen, setup, longest) if longest else train(chosen, setup)
-        found, drawn = None, -math.inf
+        newest, drawn = None, -math.inf
         for report in reports:
-            if found is None or report.result.done or report.share - drawn > DRAWN:
-                found, drawn = outcome(report.result, judge, draw, numbers, remarks), report.share
-            yield Report(report.share, found)
+            if newest is None or report.result.done or report.share - drawn > DRAWN:
+                newest, drawn = outcome(report.result, judge, draw, numbers, remarks), report.share
+            yield Report(report.share, newest)
 
     return run
 
@@ -698,8 +703,8 @@ def asked_for(request: Request, comparison: str, arms: Arms | None) -> tuple[Seq
     if trained:
         chosen["lengths"] = lengths_of(chosen["task"], trained)
     setup = setup_of(comparison, chosen.pop("kind"), seeds=tuple(request.seeds), **chosen)
-    found = (arms or COMPARISONS[comparison].arms)(setup)
-    return chosen_positions(found, positions) if longest else found, setup, longest
+    all_arms = (arms or COMPARISONS[comparison].arms)(setup)
+    return chosen_positions(all_arms, positions) if longest else all_arms, setup, longest
 
 
 def forecast_of(comparison: str, arms: Arms | None = None) -> Callable[[Request], float]:
@@ -726,7 +731,7 @@ def parameters(comparison: str, kind: str = "encoder-decoder", **changed: int) -
         name: changed.get(name, getattr(usual, name)) for name in ("steps", "d_model", "depth", "rate", "warmup")
     }
     tasks = tuple(name for name, task in TASKS.items() if task.any_length or not usual.longest)
-    found = (
+    common = (
         Parameter("task", say("task"), usual.task, choices=tasks),
         Parameter("kind", say("kind of the network"), kind, choices=("encoder-decoder", "decoder-only")),
         Parameter("steps", say("steps"), numbers["steps"], 1, 5000),
@@ -736,13 +741,13 @@ def parameters(comparison: str, kind: str = "encoder-decoder", **changed: int) -
         Parameter("warmup", say("warm-up, steps"), numbers["warmup"], 0, 1000),
     )
     if not usual.longest:
-        return found
+        return common
     lengths = (
         Parameter("trained", say("trained up to length"), 8, 4, 16),
         Parameter("longest", say("tested up to length"), usual.longest, 5, 64),
         Parameter("positions", say("positions"), ", ".join(SAID)),
     )
-    return (*found, *lengths)
+    return (*common, *lengths)
 
 
 METHOD = say(

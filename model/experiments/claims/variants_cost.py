@@ -89,8 +89,8 @@ def saves(growth: Fit | None, full: Fit | None) -> bool | None:
 def judge(compared: Sequence[Variant], fits: Mapping[str, Fit | None]) -> tuple[Rule | None, Message]:
     """Rule and reason, from the fitted growth of the time of full attention, the first, and of the cheaper ones."""
     first, full = compared[0], fits[compared[0].key]
-    found = {each.key: saves(fits[each.key], full) for each in compared if each.exponents[0] < first.exponents[0]}
-    saving, not_saving = (sum(each is value for each in found.values()) for value in (True, False))
+    savings = {each.key: saves(fits[each.key], full) for each in compared if each.exponents[0] < first.exponents[0]}
+    saving, not_saving = (sum(each is value for each in savings.values()) for value in (True, False))
     if full is None:
         return None, say("two lengths at least are needed before growth can be told")
     reason = say(
@@ -98,17 +98,17 @@ def judge(compared: Sequence[Variant], fits: Mapping[str, Fit | None]) -> tuple[
         "{saving} grow more slowly and {wrong} do not, and {unsure} cannot be told",
         full=full.exponent,
         error=full.error,
-        count=len(found),
+        count=len(savings),
         saving=saving,
         wrong=not_saving,
-        unsure=len(found) - saving - not_saving,
+        unsure=len(savings) - saving - not_saving,
     )
     slower = say(
         "exponent of n below that of full attention, with the whole interval of the difference (not so: by less than "
         "{least})",
         least=MEANT,
     )
-    return each_of([Condition(slower, each, chance=True) for each in found.values()], slower), reason
+    return each_of([Condition(slower, each, chance=True) for each in savings.values()], slower), reason
 
 
 def outcome(compared: Sequence[Variant], courses: Mapping[str, Course]) -> Outcome:

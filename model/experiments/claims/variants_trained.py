@@ -10,7 +10,7 @@ from torch import Tensor
 
 from model.experiments.engines.ab_training import Arm, Setup, Side, ends, train
 from model.experiments.engines.training_comparisons import lengths_of
-from model.experiments.engines.training_rules import learnt, share_learnt, whether_learnt
+from model.experiments.engines.training_rules import beats_chance, share_learnt, whether_learnt
 from model.experiments.experiment import Curve, Curves, Experiment, Group, Outcome, Parameter, Request, Table
 from model.experiments.rule import Quantity, Rule, clearly_above, each_of
 from model.experiments.runner import Report
@@ -36,8 +36,10 @@ def compared_of(sizes: Sizes, kind: str) -> list[Variant]:
     Linformer's rows mix later tokens in, so that only an encoder can have it. A decoder is causal anyway.
     """
     writes = kind == "decoder-only"
-    found = [each for each in variants(sizes) if each.key != "causal" and not (writes and each.kept is None)]
-    return [*found, replace(found[0], key=NONE, name=say("no self-attention"), options=None, attend=nothing)]
+    candidates = [
+        each for each in variants(sizes) if each.key != "causal" and not (writes and each.cache_tensors is None)
+    ]
+    return [*candidates, replace(candidates[0], key=NONE, name=say("no self-attention"), options=None, attend=nothing)]
 
 
 def arm_of(variant: Variant) -> Arm:
@@ -52,7 +54,7 @@ def judge(compared: Sequence[Variant], side: Side) -> tuple[Rule | None, Message
     first = compared[0].key
     if not side.done:
         return None, say("the trainings go on: step {step} of {steps}", step=side.step, steps=side.steps)
-    given = [learnt(side, first, compared[0].name)]
+    given = [beats_chance(side, first, compared[0].name)]
     if given[0].met is None:
         return Rule(given=given), whether_learnt(compared[0].name)
     if not given[0].met:
@@ -68,14 +70,14 @@ def judge(compared: Sequence[Variant], side: Side) -> tuple[Rule | None, Message
         )
     candidates = [each for each in compared[1:] if each.key != NONE]
     least, *_, most = sorted(candidates, key=lambda each: shares[each.key])
-    found = [as_well[each.key].met for each in candidates]
+    met = [as_well[each.key].met for each in candidates]
     reason = say(
         "{good} of {count} variants learn as well as full attention, {bad} do not, and of {unsure} the seeds do not "
         "decide it; the loss of {most} falls {more} % as far, that of {least} {less} %, and without self-attention "
         "{none} %",
-        good=found.count(True),
-        bad=found.count(False),
-        unsure=found.count(None),
+        good=met.count(True),
+        bad=met.count(False),
+        unsure=met.count(None),
         count=len(candidates),
         most=most.name,
         more=100 * shares[most.key],

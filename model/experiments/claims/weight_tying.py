@@ -127,12 +127,12 @@ def of_model(model: TextModel) -> list[ModelCounts]:
     """Loaded model, and with one vocabulary where it has two; none of a model that is run by foreign code."""
     if not model.network.ours:
         return []
-    found, config = [count(model.name, model.config)], model.config
+    counts, config = [count(model.name, model.config)], model.config
     if config.kind in TWO_STACKS and config.source_vocabulary != config.target_vocabulary:
         size = max(config.source_vocabulary, config.target_vocabulary)
         shared = replace(config, source_vocabulary=size, target_vocabulary=size)
-        found.append(count(say("{name}, one vocabulary of {size}", name=model.name, size=size), shared))
-    return found
+        counts.append(count(say("{name}, one vocabulary of {size}", name=model.name, size=size), shared))
+    return counts
 
 
 def of_paper(vocabulary: int) -> list[ModelCounts]:
@@ -212,11 +212,11 @@ def find(request: Request) -> Outcome:
     model = request.model
     outcome = judge([*of_model(model), *of_paper(request.values["vocabulary"])])
     if not model.network.ours:
-        said = say("{name} is run by transformers' own code, and is not counted", name=model.name)
+        remark = say("{name} is run by transformers' own code, and is not counted", name=model.name)
     else:
         kind, weights = KIND_NAMES[model.config.tied_embeddings], model.network.parameter_count()
-        said = say("{name} as it is loaded: {kind}, {count} weights", name=model.name, kind=kind, count=weights)
-    return replace(outcome, remarks=[said, *outcome.remarks])
+        remark = say("{name} as it is loaded: {kind}, {count} weights", name=model.name, kind=kind, count=weights)
+    return replace(outcome, remarks=[remark, *outcome.remarks])
 
 
 EXPERIMENTS = (

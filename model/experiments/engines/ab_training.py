@@ -150,8 +150,8 @@ def rounds(learners: Sequence[Learner], setup: Setup, chance: float) -> Iterator
             learner.step()
         courses = tuple(learner.course for learner in learners)
         models = [learner.finished() for learner in learners] if step == setup.steps else []
-        kept = tuple(model for model in models if model is not None)
-        yield Report(step / setup.steps, Side(courses, setup.steps, chance, trained=longest, models=kept))
+        complete_models = tuple(model for model in models if model is not None)
+        yield Report(step / setup.steps, Side(courses, setup.steps, chance, trained=longest, models=complete_models))
 
 
 def frequencies_alone(corpus: Dataset) -> float:

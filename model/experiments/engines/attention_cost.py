@@ -299,8 +299,8 @@ def judge(growth: Fit | None, claimed: int) -> Judgement:
 
 def upper_fit(lengths: Sequence[int], values: Numbers) -> Fit | None:
     """Growth of values with the length, in the upper part of the lengths; None from fewer than two points."""
-    kept = upper(lengths)
-    return fit(kept, values[-len(kept) :])
+    upper_lengths = upper(lengths)
+    return fit(upper_lengths, values[-len(upper_lengths) :])
 
 
 def growth(sizes: Sizes, longest: int, least: int = ROUNDS, seconds: float = SECONDS) -> Iterator[Report[Growth]]:

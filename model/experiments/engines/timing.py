@@ -138,7 +138,7 @@ def rounds(
         task.run(task.prepare())
     settle(device)
     measured: dict[Name, list[float]] = {name: [] for name in tasks}
-    spent = shown = 0.0  # of measured time only: the caller may pause between two reports
+    spent = last_report = 0.0  # of measured time only: the caller may pause between two reports
     count, clock = 0, clock_of(device)
     while count < least or spent < seconds:
         for name, task in tasks.items():
@@ -150,8 +150,8 @@ def rounds(
             measured[name].append(clock() - began)
             spent += measured[name][-1]
         count += 1
-        if spent - shown > SHOWN and (count < least or spent < seconds):
-            shown = spent
+        if spent - last_report > SHOWN and (count < least or spent < seconds):
+            last_report = spent
             yield summaries(measured)
     yield summaries(measured)
 

@@ -96,7 +96,7 @@ def slope(side: Side, arm: str, stack: str) -> Quantity:
     return Quantity(name, tuple(growths(side, arm, stack)))
 
 
-def learnt(side: Side, arm: str, name: str = "") -> Condition:
+def beats_chance(side: Side, arm: str, name: str = "") -> Condition:
     """An arm has clearly learnt more than the frequency of each token. Open where one seed diverged."""
     return clearly_below(loss(side, arm, name), UNLEARNT * side.chance)
 
@@ -111,7 +111,7 @@ def needed(side: Side, without: str, whole: str) -> Condition:
     """Need of what an arm leaves out: less than `NEEDED` is left of what the whole learns. Open where the whole has
     learnt nothing.
     """
-    known = learnt(side, whole)
+    known = beats_chance(side, whole)
     if not known.met:
         return replace(known, text=clearly_below(Quantity("", ()), NEEDED).text, met=None)
     return clearly_below(share_learnt(side, without, whole), NEEDED)
@@ -136,20 +136,20 @@ def contrast(one: Sequence[Condition], other: Sequence[Condition], texts: Sequen
 def without_residuals(side: Side) -> tuple[Rule, WithoutResiduals]:
     """Rule of what is learnt without residuals, by the fall of the loss with them, and a word for it."""
     share, bare, whole = share_learnt(side, "off", "on"), loss(side, "off"), loss(side, "on")
-    found, little, as_much = (
+    order, little, as_much = (
         compared(bare, whole, CLEAR),
         clearly_below(share, ALMOST_NOTHING),
         above(share.values, AS_MUCH),
     )
     worse = greater(bare, whole, CLEAR)
-    if found != "higher":
-        worse = replace(worse, met=False if found == "lower" or as_much else None)
-    rule = Rule([little | worse, ~less(bare, whole, CLEAR).surely], wants=[little], given=[learnt(side, "on")])
+    if order != "higher":
+        worse = replace(worse, met=False if order == "lower" or as_much else None)
+    rule = Rule([little | worse, ~less(bare, whole, CLEAR).surely], wants=[little], given=[beats_chance(side, "on")])
     if little.met:
         return rule, "almost nothing"
-    if found == "higher":
+    if order == "higher":
         return rule, "open" if little.met is None else "clearly less"
-    return rule, "clearly more" if found == "lower" else "as much" if as_much else "open"
+    return rule, "clearly more" if order == "lower" else "as much" if as_much else "open"
 
 
 def differences(side: Side, read: Callable[[Side, str], list[float]], name: str, relative: bool) -> Quantity | None:
@@ -164,14 +164,14 @@ def differences(side: Side, read: Callable[[Side, str], list[float]], name: str,
 
 def answered(side: Side, arm: str) -> list[tuple[float, float]]:
     """Mean share of right answers up to the longest length trained on and beyond it, for each seed that has both."""
-    found = []
+    pairs = []
     for seed in dict.fromkeys(each.seed for each in side.tests if each.arm == arm):
         tests = [each for each in side.tests if (each.arm, each.seed) == (arm, seed)]
         inside = [each.exact for each in tests if each.length <= side.trained]
         beyond = [each.exact for each in tests if each.length > side.trained]
         if inside and beyond and not any(map(math.isnan, (*inside, *beyond))):
-            found.append((fmean(inside), fmean(beyond)))
-    return found
+            pairs.append((fmean(inside), fmean(beyond)))
+    return pairs
 
 
 def knows(answers: Sequence[tuple[float, float]], arm: str) -> Condition:

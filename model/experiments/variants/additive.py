@@ -56,7 +56,7 @@ def variant(sizes: Sizes) -> Variant:
         exponents=(2, 2),
         attend=lambda q, k, value, visible: additive(q, k, value, visible, untrained(q)),
         quick=quick,
-        kept=all_kept,
+        cache_tensors=all_kept,
         cached=all_cached,
         module=AdditiveAttention,
         needs="v",

@@ -46,10 +46,10 @@ def variant(sizes: Sizes) -> Variant:
     width = sizes.width
 
     def positions(length: int) -> list[int]:
-        begun = (length - 1) // width * width  # the block of the newest token
-        return [*range(width - 1, begun, width), *range(begun, length)]
+        block_start = (length - 1) // width * width  # the block of the newest token
+        return [*range(width - 1, block_start, width), *range(block_start, length)]
 
-    def kept(key: Tensor, value: Tensor) -> tuple[Tensor, ...]:
+    def cache_tensors(key: Tensor, value: Tensor) -> tuple[Tensor, ...]:
         at = positions(key.shape[-2])
         return key[..., at, :], value[..., at, :]
 
@@ -65,7 +65,7 @@ def variant(sizes: Sizes) -> Variant:
         exponents=(1.5, 1.5),
         attend=partial(blocks, width=width),
         quick=with_root,
-        kept=kept,
+        cache_tensors=cache_tensors,
         cached=cached,
         code=(blocks, quick),
     )

@@ -39,7 +39,7 @@ def variant(sizes: Sizes) -> Variant:
         exponents=(2, 2),
         attend=causal,
         quick=quick,
-        kept=all_kept,
+        cache_tensors=all_kept,
         cached=all_cached,
         code=(causal,),
     )

@@ -64,7 +64,7 @@ def variant(sizes: Sizes) -> Variant:
         exponents=(2, 2),
         attend=partial(differential, factor=first_lambda(1)),
         quick=quick,
-        kept=all_kept,
+        cache_tensors=all_kept,
         cached=all_cached,
         module=DifferentialAttention,
         needs="λ",

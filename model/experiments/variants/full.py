@@ -31,7 +31,7 @@ def variant(sizes: Sizes) -> Variant:
         exponents=(2, 2),
         attend=full,
         quick=quick,
-        kept=all_kept,
+        cache_tensors=all_kept,
         cached=all_cached,
         options={},
         code=(full,),

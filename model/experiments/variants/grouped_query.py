@@ -35,7 +35,7 @@ def of_groups(key: str, name: str, source: str, groups: int) -> Variant:
     def quick(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         return all_pairs.quick(query, *(for_each_head(pooled(x, count(len(query))), len(query)) for x in (key, value)))
 
-    def kept(key: Tensor, value: Tensor) -> tuple[Tensor, ...]:
+    def cache_tensors(key: Tensor, value: Tensor) -> tuple[Tensor, ...]:
         return tuple(pooled(x, count(key.shape[-3])) for x in (key, value))
 
     def cached(shape: Shape) -> int:
@@ -49,7 +49,7 @@ def of_groups(key: str, name: str, source: str, groups: int) -> Variant:
         exponents=(2, 2),
         attend=attend,
         quick=quick,
-        kept=kept,
+        cache_tensors=cache_tensors,
         cached=cached,
         options={"n_key_value_heads": groups},
         code=(pooled, grouped),

@@ -51,8 +51,8 @@ def best_latent(key: Tensor, value: Tensor, rank: int) -> tuple[Tensor, Tensor, 
     parts = [x.transpose(0, 1).flatten(1) for x in (key, value)]  # (key, head channel)
     u, s, v = torch.linalg.svd(torch.cat(parts, dim=1), full_matrices=False)
     latent = u[:, :rank] * s[:rank]
-    made = (latent @ v[:rank]).split([part.shape[1] for part in parts], dim=1)
-    keys, values = (part.unflatten(1, (len(key), -1)).transpose(0, 1) for part in made)
+    halves = (latent @ v[:rank]).split([part.shape[1] for part in parts], dim=1)
+    keys, values = (part.unflatten(1, (len(key), -1)).transpose(0, 1) for part in halves)
     return latent, keys, values
 
 
@@ -86,7 +86,7 @@ def variant(sizes: Sizes) -> Variant:
         shapes = (tuple(shape), (shape.length, rank), *[(shape.heads, rank, shape.width)] * 2)
         return tuple(torch.randn(*each, generator=draw) for each in shapes)
 
-    def kept(key: Tensor, value: Tensor) -> tuple[Tensor, ...]:
+    def cache_tensors(key: Tensor, value: Tensor) -> tuple[Tensor, ...]:
         return (best_latent(key, value, rank)[0],)
 
     def cached(shape: Shape) -> int:
@@ -101,7 +101,7 @@ def variant(sizes: Sizes) -> Variant:
         attend=attend,
         quick=absorbed,
         inputs=inputs,
-        kept=kept,
+        cache_tensors=cache_tensors,
         cached=cached,
         module=lambda config, causal: LatentAttention(config, causal, rank),
         needs="W_DKV, W_UK, W_UV",

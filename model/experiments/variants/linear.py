@@ -39,7 +39,7 @@ def in_brackets(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
 def variant(sizes: Sizes) -> Variant:
     """Linear attention."""
 
-    def kept(key: Tensor, value: Tensor) -> tuple[Tensor, ...]:
+    def cache_tensors(key: Tensor, value: Tensor) -> tuple[Tensor, ...]:
         return features(key).mT @ value, features(key).sum(dim=-2)
 
     def cached(shape: Shape) -> int:
@@ -53,7 +53,7 @@ def variant(sizes: Sizes) -> Variant:
         exponents=(1, 1),
         attend=linear,
         quick=quick,
-        kept=kept,
+        cache_tensors=cache_tensors,
         cached=cached,
         code=(features, linear, in_brackets),
     )

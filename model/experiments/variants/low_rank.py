@@ -70,7 +70,7 @@ def variant(sizes: Sizes) -> Variant:
         exponents=(1, 1),
         attend=attend,
         quick=partial(quick, rank=rank),
-        kept=None,
+        cache_tensors=None,
         cached=None,
         module=lambda config, causal: LowRankAttention(config, causal, rank),
         needs="E, F",

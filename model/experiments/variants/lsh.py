@@ -101,7 +101,7 @@ def variant(sizes: Sizes) -> Variant:
         exponents=(1, 1),
         attend=partial(lsh, buckets=buckets, rounds=rounds, seed=sizes.seed),
         quick=quick,
-        kept=all_kept,
+        cache_tensors=all_kept,
         cached=all_cached,
         module=module,
         code=(hashed, lsh, quick),

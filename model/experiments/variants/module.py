@@ -46,7 +46,7 @@ def putting(variant: Variant) -> Callable[[Network], None]:
     def put(network: Network) -> None:
         for stack in network.config.stacks:
             causal = stack == "decoder"
-            if causal and variant.kept is None:
+            if causal and variant.cache_tensors is None:
                 continue  # it cannot keep later tokens out
             for layer in getattr(network, stack).layers:
                 make = variant.module or (lambda config, causal: VariantAttention(config, causal, variant.attend))

@@ -55,9 +55,9 @@ def variant(sizes: Sizes) -> Variant:
     def attend(query: Tensor, key: Tensor, value: Tensor, visible: Tensor) -> AttentionOutput:
         return performer(query, key, value, visible, directions(count, query, seed))
 
-    def kept(key: Tensor, value: Tensor) -> tuple[Tensor, ...]:
-        made = features(key, directions(count, key, seed), (-2, -1))
-        return made.mT @ value, made.sum(dim=-2)
+    def cache_tensors(key: Tensor, value: Tensor) -> tuple[Tensor, ...]:
+        key_features = features(key, directions(count, key, seed), (-2, -1))
+        return key_features.mT @ value, key_features.sum(dim=-2)
 
     def cached(shape: Shape) -> int:
         return shape.heads * count * (shape.width + 1)
@@ -70,7 +70,7 @@ def variant(sizes: Sizes) -> Variant:
         exponents=(1, 1),
         attend=attend,
         quick=lambda q, k, v: quick(q, k, v, directions(count, q, seed)),
-        kept=kept,
+        cache_tensors=cache_tensors,
         cached=cached,
         code=(features, performer, in_brackets),
     )

@@ -45,7 +45,7 @@ def variant(sizes: Sizes) -> Variant:
     """A window of `sizes.width` tokens and `sizes.sinks` sinks."""
     width, sinks = sizes.width, sizes.sinks
 
-    def kept(key: Tensor, value: Tensor) -> tuple[Tensor, ...]:
+    def cache_tensors(key: Tensor, value: Tensor) -> tuple[Tensor, ...]:
         at = sorted({*range(key.shape[-2])[:sinks], *range(key.shape[-2])[-width:]})
         return key[..., at, :], value[..., at, :]
 
@@ -60,7 +60,7 @@ def variant(sizes: Sizes) -> Variant:
         exponents=(1, 1),
         attend=partial(with_sinks, width=width, sinks=sinks),
         quick=partial(quick, width=width, sinks=sinks),
-        kept=kept,
+        cache_tensors=cache_tensors,
         cached=cached,
         code=(with_sinks, quick),
     )

@@ -48,7 +48,7 @@ def variant(sizes: Sizes) -> Variant:
     """Sliding window of `sizes.width` tokens to each side, its own counted."""
     width = sizes.width
 
-    def kept(key: Tensor, value: Tensor) -> tuple[Tensor, ...]:
+    def cache_tensors(key: Tensor, value: Tensor) -> tuple[Tensor, ...]:
         return key[..., -width:, :], value[..., -width:, :]
 
     def cached(shape: Shape) -> int:
@@ -62,7 +62,7 @@ def variant(sizes: Sizes) -> Variant:
         exponents=(1, 1),
         attend=partial(window, width=width),
         quick=partial(quick, width=width),
-        kept=kept,
+        cache_tensors=cache_tensors,
         cached=cached,
         code=(window, quick),
     )

@@ -65,7 +65,7 @@ class Variant:
     key: its name in files. formula: LaTeX. exponents: of n in the time and in the memory of `quick`, as its source
     claims them, logarithms left out. attend: heads as they are defined, from queries, keys, values and a mask (query,
     key) of what is visible. quick: the same heads by the algorithm of the claim, where all is visible. inputs: of
-    `quick`. kept: tensors that writing keeps of keys and values; None: it cannot write token by token. cached: how
+    `quick`. cache_tensors: what a KV cache keeps of keys and values; None: it cannot write token by token. cached: how
     many numbers these are. options: of a network that has the variant. module: of a network that has its own weights
     for it, from its configuration, and whether it is causal; None: `attend` alone. needs: weights beside W_Q, W_K, W_V.
     """
@@ -78,7 +78,7 @@ class Variant:
     attend: Attend
     quick: Callable[..., Tensor]
     inputs: Callable[[Shape], tuple[Tensor, ...]] = random_inputs
-    kept: Callable[[Tensor, Tensor], tuple[Tensor, ...]] | None
+    cache_tensors: Callable[[Tensor, Tensor], tuple[Tensor, ...]] | None
     cached: Callable[[Shape], int] | None
     options: dict[str, Any] | None = None
     module: Callable[[TransformerConfig, bool], nn.Module] | None = None

@@ -240,12 +240,12 @@ def test_padding_and_later_tokens_change_nothing(variant: Variant) -> None:
 @pytest.mark.parametrize("variant", ALL.values(), ids=lambda v: v.key)
 @pytest.mark.parametrize("length", [1, 3, 4, 6, 10])
 def test_what_is_kept_has_as_many_numbers_as_the_formula_says(variant: Variant, length: int) -> None:
-    if variant.kept is None:
+    if variant.cache_tensors is None:
         assert variant.cached is None
         return
     assert variant.cached is not None
     _query, key, value = inputs(length)
-    kept = variant.kept(key, value)
+    kept = variant.cache_tensors(key, value)
     assert sum(tensor.numel() for tensor in kept) == variant.cached(Shape(HEADS, length, WIDTH))
 
 
@@ -253,10 +253,10 @@ def test_what_windows_and_blocks_keep_is_all_that_the_newest_query_sees() -> Non
     query, key, value = inputs()
     newest = query[:, -1:]
     for name in ("full", "window", "sinks", "blocks", "causal"):
-        keys, values = ALL[name].kept(key, value)
+        keys, values = ALL[name].cache_tensors(key, value)
         assert_close(full(newest, keys, values), ALL[name].attend(query, key, value, earlier()).heads[:, -1:])
     for name in ("linear", "performer"):
-        state, total = ALL[name].kept(key, value)
+        state, total = ALL[name].cache_tensors(key, value)
         made = ALL[name].attend(query, key, value, earlier()).heads[:, -1]
         features = {
             "linear": lambda x: F.elu(x) + 1,
@@ -338,7 +338,7 @@ def test_a_network_with_a_variant_learns_and_sees_no_later_token(variant: Varian
     if variant.options is None:
         putting(variant)(network)
     found = [type(module) for module in network.modules() if isinstance(module, VariantAttention)]
-    assert len(found) == {True: 0, False: 2 - (variant.kept is None)}[variant.options is not None]
+    assert len(found) == {True: 0, False: 2 - (variant.cache_tensors is None)}[variant.options is not None]
     source, target = torch.tensor([[1, 2, 3, 4, 5, 6]]), torch.tensor([[1, 2, 3, 4]])
     logits = network(source, target)
     later = network(source, torch.tensor([[1, 2, 3, 7]]))
