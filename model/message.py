@@ -27,8 +27,8 @@ class Message(str):
 
     def __new__(cls, text: str, /, *, field: str = "", **values: Any) -> Message:
         # The sentence of an error, not the error, which would keep all that was in use when it was raised.
-        kept = {name: str(value) if isinstance(value, BaseException) else value for name, value in values.items()}
-        return cls.reading(text.format(**kept) if kept else text, text, kept, field)
+        plain = {name: str(value) if isinstance(value, BaseException) else value for name, value in values.items()}
+        return cls.reading(text.format(**plain) if plain else text, text, plain, field)
 
     @classmethod
     def reading(cls, sentence: str, text: str, values: Mapping[str, Any], field: str = "") -> Message:

@@ -124,7 +124,7 @@ def options_of(described: type) -> Mapping[str, Option]:
 
     Values of an option are those of the first type of its annotation: what stands behind |, but None, no user chooses.
     """
-    annotations, found = get_type_hints(described), {}
+    annotations, options = get_type_hints(described), {}
     for field in dataclasses.fields(described):
         name, annotation = field.name, annotations[field.name]
         if not field.metadata:
@@ -132,8 +132,8 @@ def options_of(described: type) -> Mapping[str, Option]:
         types = [annotation] if get_origin(annotation) is Literal else get_args(annotation) or [annotation]
         choices = get_args(types[0])
         kind = str if choices else types[0]
-        found[name] = Option(name, kind, field.default, optional=NoneType in types, choices=choices, **field.metadata)
-    return found
+        options[name] = Option(name, kind, field.default, optional=NoneType in types, choices=choices, **field.metadata)
+    return options
 
 
 def present_names(record: Mapping[str, Any], table: Mapping[str, Option]) -> dict[str, Any]:

@@ -88,8 +88,8 @@ def elsewhere(network: Network, blocks: list[Block]) -> int:
 
 def total_flops(trace: Trace, blocks: Sequence[Block]) -> int | None:
     """Operations of all matrix products of the model on this input, in blocks or not; None: some are unknown."""
-    found = [block.flops for block in blocks] + [_flops_beside(trace, blocks)]
-    return None if None in found else sum(each for each in found if each is not None)
+    flops = [block.flops for block in blocks] + [_flops_beside(trace, blocks)]
+    return None if None in flops else sum(each for each in flops if each is not None)
 
 
 def _flops_beside(trace: Trace, blocks: Sequence[Block]) -> int | None:
@@ -128,8 +128,8 @@ def _output(trace: Trace, path: str) -> str:
     """Name of the quantity that a block gives."""
     if f"{path}.context" in trace:  # of additive attention
         return f"{path}.context"
-    found = {"residual": path, "readout": path, "output": f"{path}.logits", "recurrence": f"{path}.states"}
-    return found.get(KINDS[path.rpartition(".")[2]], f"{path}.output")
+    names = {"residual": path, "readout": path, "output": f"{path}.logits", "recurrence": f"{path}.states"}
+    return names.get(KINDS[path.rpartition(".")[2]], f"{path}.output")
 
 
 def _block(trace: Trace, path: str, counted: set[tuple[int, ...]]) -> Block:

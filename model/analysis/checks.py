@@ -150,9 +150,9 @@ def _compare_rows(
     for layer in layers:
         if f"{paths[layer]}.sink" in trace:  # which keeps the rest
             sums[layer] += exact(trace[f"{paths[layer]}.sink"][heads])
-    own, kept = torch.finfo(weights.dtype), min(torch.finfo(weights.dtype).eps, torch.finfo(torch.float32).eps)
+    own, eps = torch.finfo(weights.dtype), min(torch.finfo(weights.dtype).eps, torch.finfo(torch.float32).eps)
     keys = weights.shape[-1]
-    tolerance = (64 + keys**0.5) * kept + (own.eps if own.eps > kept else 0) + keys * own.smallest_normal * own.eps
+    tolerance = (64 + keys**0.5) * eps + (own.eps if own.eps > eps else 0) + keys * own.smallest_normal * own.eps
     names = [f"{paths[layer]}.weights" for layer in layers]
     sums = sums if len(layers) == len(paths) else sums[layers]
     worst.add((sums - 1).abs_(), sums.new_tensor(tolerance), names)
@@ -247,9 +247,9 @@ def _compare_heads(
         tolerances = roundings.clamp(max=1) * size + least
         if bool((roundings >= 1).any()):
             vague = (roundings >= 1) & errors.isfinite()
-            kept = [layer for layer, some in enumerate((~vague).flatten(1).any(dim=1).tolist()) if some]
-            cells, names = int((~vague).sum()), [names[layer] for layer in kept]
-            errors, tolerances = errors.masked_fill(vague, 0)[kept], tolerances[kept]
+            indices = [layer for layer, some in enumerate((~vague).flatten(1).any(dim=1).tolist()) if some]
+            cells, names = int((~vague).sum()), [names[layer] for layer in indices]
+            errors, tolerances = errors.masked_fill(vague, 0)[indices], tolerances[indices]
         worst.add(errors, tolerances, names, cells)
 
 

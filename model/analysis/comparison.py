@@ -47,8 +47,8 @@ def align(tokens: Sequence[str], others: Sequence[str]) -> Alignment:
     places = [-1] * len(tokens)
     for first, other, size in SequenceMatcher(None, tokens, others, autojunk=False).get_matching_blocks():
         places[first : first + size] = range(other, other + size)
-    kept = set(places)
-    return Alignment(places, [place for place in range(len(others)) if place not in kept])
+    matches = set(places)
+    return Alignment(places, [place for place in range(len(others)) if place not in matches])
 
 
 class Comparison:
@@ -149,9 +149,9 @@ class Comparison:
                 queries, keys = self.alignments(name)
                 inserted = self.trace[name].float()[..., keys.inserted].sum(-1)
                 deleted = moved(self.pinned[name].float()[..., keys.deleted].sum(-1), queries.places, -1)
-                kept = [place for place, other_place in enumerate(queries.places) if other_place >= 0]
-                if kept:
-                    changes = ((distance + inserted + deleted) / 2)[:, kept].mean(dim=-1)
+                common = [place for place, other_place in enumerate(queries.places) if other_place >= 0]
+                if common:
+                    changes = ((distance + inserted + deleted) / 2)[:, common].mean(dim=-1)
                     rows += [("head", path, layer, head, None, change) for head, change in enumerate(changes.tolist())]
         return rows
 
@@ -183,8 +183,8 @@ def moved(tensor: Tensor, places: Sequence[int], axis: int) -> Tensor:
     """Slices of a tensor, of any shape, at `places` along `axis`, NaN for −1."""
     slices = tensor.movedim(axis, 0)
     result = slices.new_full((len(places), *slices.shape[1:]), torch.nan)
-    kept = [number for number, place in enumerate(places) if place >= 0]
-    result[kept] = slices[[places[number] for number in kept]]
+    rows = [number for number, place in enumerate(places) if place >= 0]
+    result[rows] = slices[[places[number] for number in kept]]
     return result.movedim(0, axis)
 
 

@@ -20,14 +20,14 @@ TOGETHER = 1 << 20  # numbers drawn together
 
 @dataclass(frozen=True)
 class MaskStatistics:
-    """Mean and population variance of each entry over many masks, and the share of the nonzero entries that was kept.
+    """Mean and population variance of each entry over many masks, and the share of the nonzero entries that survived.
 
     errors: ‖mean over so many masks − x‖ / ‖x‖, for each number of masks in `counts`.
     """
 
     mean: Float[Tensor, " entry"]
     variance: Float[Tensor, " entry"]
-    kept: float
+    share: float
     counts: list[int]
     errors: list[float]
 
@@ -60,7 +60,7 @@ def over_masks(
     x = x.float().clone()
     whole = exact(x)
     total, squares = whole * 0, whole * 0
-    kept, done = 0, 0
+    survivors, done = 0, 0
     counts, errors = _counts(masks), []
     size = float(x.norm().clamp(min=torch.finfo(torch.float32).tiny))
     with fork_rng(seed, x.device):
@@ -69,13 +69,13 @@ def over_masks(
                 rows = min(count - done, max(1, TOGETHER // max(1, x.numel())))
                 dropped = exact(drop(x.expand(rows, -1).contiguous(), rate, training=True))
                 total, squares = total + dropped.sum(dim=0), squares + dropped.square().sum(dim=0)
-                kept += int((dropped != 0).sum())
+                survivors += int((dropped != 0).sum())
                 done += rows
             errors.append(float((total / done - whole).norm()) / size)
     mean = total / masks
     nonzero = int((x != 0).sum()) * masks
     variance = (squares / masks - mean.square()).clamp(min=0)
-    return MaskStatistics(mean, variance, kept / nonzero if nonzero else float("nan"), counts, errors)
+    return MaskStatistics(mean, variance, survivors / nonzero if nonzero else float("nan"), counts, errors)
 
 
 def expected_error(rate: float, masks: int) -> float:

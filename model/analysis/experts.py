@@ -56,14 +56,14 @@ def loads_of(model: TextModel, texts: Iterable[str]) -> Loads:
     """Loads of all mixtures of a model over texts, each read alone and cut off at the model's length; of an
     encoder-decoder model a text may be a source and a target with a tab between them.
     """
-    found = Loads()
+    loads = Loads()
     for text in texts:
         source, tab, target = text.partition("\t") if model.kind == "encoder-decoder" else (text, "", "")
-        found.cut += bool(model.source_tokens(source).left_out)
+        loads.cut += bool(model.source_tokens(source).left_out)
         trace = model.trace(source, target if tab else None)
         for stack in ("encoder", "decoder"):
             for layer in mixed_layers(trace, stack):
                 path = path_of(stack, layer)
                 gates = trace[f"{path}.gates"].cpu()
-                found.add(Loads({path: (gates != 0).float().sum(dim=0)}, {path: len(gates)}))
-    return found
+                loads.add(Loads({path: (gates != 0).float().sum(dim=0)}, {path: len(gates)}))
+    return loads

@@ -104,8 +104,8 @@ class Seen:
                 limit = threshold(config.units_of(stack, layer).activation)
                 own = path_of(stack, layer)
                 for path in (own, f"{own}.shared", *([expert] if expert.startswith(f"{own}.") else [])):
-                    if found := quantities(trace.network, path):
-                        self._add(trace, path, found[0], limit)
+                    if names := quantities(trace.network, path):
+                        self._add(trace, path, names[0], limit)
 
     def _add(self, trace: Trace, path: str, quantity: str, limit: float) -> None:
         records = self._records.setdefault(trace.network, {})

@@ -87,9 +87,9 @@ def loss_gradients(trace: Trace, texts: Sequence[Sequence[int]], actual: Sequenc
     names = [name for stack in stacks(network.config) for name in states(blocks(network.config, stack))]
     weights = dict(network.named_parameters())
     wanted = [*weights.values(), *(pass_.examples(name) for name in names)]
-    found = torch.autograd.grad(loss, wanted, allow_unused=True, materialize_grads=True)
-    gradients = dict(zip(weights, found, strict=False))
-    stream = {name: exact(x[0]).norm(dim=-1) for name, x in zip(names, found[len(weights) :], strict=True)}
+    values = torch.autograd.grad(loss, wanted, allow_unused=True, materialize_grads=True)
+    gradients = dict(zip(weights, values, strict=False))
+    stream = {name: exact(x[0]).norm(dim=-1) for name, x in zip(names, values[len(weights) :], strict=True)}
     tokens = sum(token != UNKNOWN for token in actual)
     parts, heads = _parts(network.config, weights, gradients), _heads(network.config, weights, gradients)
     return LossGradients(float(loss.detach()), tokens, parts, heads, stream)
@@ -124,11 +124,11 @@ def _square(tensor: Tensor) -> float:
 
 
 def _heads(config: TransformerConfig, weights: Tensors, gradients: Tensors) -> dict[AttentionKind, Tensor]:
-    found: dict[AttentionKind, Tensor] = {}
+    by_kind: dict[AttentionKind, Tensor] = {}
     for kind, paths in _attentions(config):
         rows = [[_of_heads(config, of, path) for path in paths] for of in (gradients, weights)]
-        found[kind] = torch.stack([torch.stack(layers, dim=1) for layers in rows])
-    return found
+        by_kind[kind] = torch.stack([torch.stack(layers, dim=1) for layers in rows])
+    return by_kind
 
 
 def _attentions(config: TransformerConfig) -> Iterator[tuple[AttentionKind, list[str]]]:

@@ -87,8 +87,8 @@ def metric(
     name: str, weights: Float[Tensor, "head query key"], marked: Tensor, sink: Float[Tensor, "head query"] | None = None
 ) -> Float[Tensor, " head"]:
     """A metric of some heads, from their weights; the entropy counts what goes to a sink, too."""
-    found = METRICS[name](weights, marked)
-    return found if sink is None or name != "entropy" else found + exact(entropy_terms(sink)).mean(dim=-1)
+    values = METRICS[name](weights, marked)
+    return values if sink is None or name != "entropy" else values + exact(entropy_terms(sink)).mean(dim=-1)
 
 
 def _places(weights: Tensor) -> Tensor:

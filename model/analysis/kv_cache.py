@@ -76,9 +76,9 @@ def measure(model: TextModel, source: Sequence[int], target: Sequence[int], leng
     for length in sorted(lengths):
         state.log_probabilities(ids[:, done:length])
         done = length
-        kept = state.kept()
-        own, cross = (sum(map(nbytes, tensors)) for tensors in kept)
-        storages = {tensor.untyped_storage().data_ptr(): tensor.untyped_storage() for part in kept for tensor in part}
+        parts = state.keys_and_values()
+        own, cross = (sum(map(nbytes, tensors)) for tensors in parts)
+        storages = {tensor.untyped_storage().data_ptr(): tensor.untyped_storage() for part in parts for tensor in part}
         reserved = sum(storage.nbytes() for storage in storages.values())
         sizes.append(CacheSize(length, len(source), own, cross, reserved, formula(model, length, len(source))))
     return sizes

@@ -52,10 +52,10 @@ class Pieces:
         """The runs of the first so many tokens, the last one perhaps cut; one more than there are stands alone."""
         more = [""] * (count - len(self.tokens))
         firsts = [first for first in self.firsts if first < count] + [len(self.tokens)] * len(more)
-        made = Pieces(firsts, [*self.tokens[:count], *more], [*self.labels, *more][: len(firsts)], self.inside)
+        cut = Pieces(firsts, [*self.tokens[:count], *more], [*self.labels, *more][: len(firsts)], self.inside)
         if 0 < count < len(self.tokens) and count not in self.firsts:
-            made.labels[-1] = _word(self.tokens[firsts[-1] : count], self.inside)
-        return made
+            cut.labels[-1] = _word(self.tokens[firsts[-1] : count], self.inside)
+        return cut
 
     # Quantities with each run as one, along an axis of tokens.
 
@@ -129,9 +129,9 @@ def _is_inside(character: str) -> bool:
 
 def _cut(labels: Sequence[str]) -> bool:
     """Whether these labels end within a character."""
-    found = _bytes("".join(labels))
-    for length in range(1, min(3, len(found)) + 1):
-        byte = found[-length]
+    content = _bytes("".join(labels))
+    for length in range(1, min(3, len(content)) + 1):
+        byte = content[-length]
         if byte >= 0xC0:
             return length < (2 if byte < 0xE0 else 3 if byte < 0xF0 else 4)
         if byte < 0x80:

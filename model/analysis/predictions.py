@@ -58,14 +58,14 @@ def entropies(logits: Float[Tensor, "*batch vocabulary"]) -> Float[Tensor, "*bat
 class Sampled:
     """Distribution before and after temperature, top-k and top-p, most probable tokens first.
 
-    left: number of tokens that can still be drawn. kept: probability that these had before.
+    left: number of tokens that can still be drawn. mass: probability that these had before.
     """
 
     tokens: Int[Tensor, " vocabulary"]
     before: Float[Tensor, " vocabulary"]
     after: Float[Tensor, " vocabulary"]
     left: int
-    kept: float
+    mass: float
 
 
 def sampled(logits: Float[Tensor, " vocabulary"], sampling: Sampling) -> Sampled:

@@ -323,10 +323,10 @@ class ChangedMask(Mask):
         visible = super()._make(queries, keys, device)
         if self.edits:
             visible = visible.expand(-1, self.heads, -1, -1).clone()
-        for head, query, key, shown in self.edits:
+        for head, query, key, is_visible in self.edits:
             row = None if query is None else query - self.first
             if (row is None or 0 <= row < queries) and (key is None or key < keys):
-                visible[:, _one_or_all(head), _one_or_all(row), _one_or_all(key)] = shown
+                visible[:, _one_or_all(head), _one_or_all(row), _one_or_all(key)] = is_visible
         return visible
 
 

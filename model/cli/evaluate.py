@@ -164,8 +164,8 @@ def trained_on(model: TextModel, spec: str) -> tuple[bool, Literal["task", "cont
     return model.training.get("data") == name_of(spec), "name"
 
 
-def _note(model: TextModel, spec: str, own: bool, how: str, asked: str | None) -> str:
-    """What is to be known of a measurement by `trained_on`, in a sentence; "" for nothing. asked: the split."""
+def _note(model: TextModel, spec: str, own: bool, how: str, split: str | None) -> str:
+    """Sentence on a measurement by `trained_on`; "" for none. split: chosen on the command line; None: by default."""
     trained = str(model.training.get("data"))
     named = trained == name_of(spec)
     part = "all of it is measured (--split test for a part)"
@@ -174,11 +174,11 @@ def _note(model: TextModel, spec: str, own: bool, how: str, asked: str | None) -
     if how == "name" and own:
         return f"{model.name} was trained on data of this name; whether of this content, its record does not tell"
     if named and not own:
-        rest = part if asked is None else "what of it was trained on is unknown"
+        rest = part if split is None else "what of it was trained on is unknown"
         return f"{model.name} was trained on another content under the name of {spec}: {rest}"
     if own and not named:
         return f"{model.name} was trained on this content under the name of {trained}"
-    if not own and asked is None:
+    if not own and split is None:
         return f"{model.name} was not trained on {spec}, by its {how}: {part}"
     return ""
 

@@ -84,10 +84,10 @@ def run(options: argparse.Namespace) -> None:
     for each in chosen:
         try:
             outcome, seconds = outcome_of(each, model, text, {}, seeds)
-            found = (str(outcome.verdict), str(outcome.reason), str(outcome.rule or ""), f"{seconds:.1f}")
+            cells = (str(outcome.verdict), str(outcome.reason), str(outcome.rule or ""), f"{seconds:.1f}")
         except Exception as error:  # noqa: BLE001 - one that cannot be run must not end the others
-            found = ("not run", explained(error), "", "")
-        rows.append((each.row, each.name, found[0], str(each.statement), *found[1:]))
+            cells = ("not run", explained(error), "", "")
+        rows.append((each.row, each.name, cells[0], str(each.statement), *cells[1:]))
     print_table(COLUMNS, rows, options.format)
 
 
@@ -118,12 +118,12 @@ def outcome_of(
     experiment: Experiment, model: TextModel, text: str, values: Mapping[str, Any], seeds: Sequence[int]
 ) -> tuple[Outcome, float]:
     """Last outcome of an experiment, and the seconds that it took; progress goes to the error stream."""
-    began = shown = time.monotonic()
+    began = last_report = time.monotonic()
     outcome = None
     for report in experiment.run(experiment.request(model, text, values, seeds)):
         outcome = report.result
-        if time.monotonic() - shown > SHOWN:
-            shown = time.monotonic()
+        if time.monotonic() - last_report > SHOWN:
+            last_report = time.monotonic()
             print(f"{experiment.name}: {100 * report.share:.0f} %", file=sys.stderr)
     if outcome is None:
         raise ValueError(f"{experiment.name} found nothing")

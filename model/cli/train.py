@@ -128,12 +128,12 @@ def run(options: argparse.Namespace) -> None:
     options.kind = getattr(options, "kind", start.kind if start else KIND)
     options.preset = getattr(options, "preset", PRESET)
     require_meaning(options)
-    kept = [_last(options.out)] if options.keep_last else []
+    folders = [_last(options.out)] if options.keep_last else []
     if options.keep_every is not None:
         if options.keep_every < 1:
             raise ValueError(f"keep_every ({options.keep_every}) must be at least 1, a number of steps")
-        kept += sorted(options.out.parent.glob(f"{glob.escape(options.out.name)}-[0-9]*"))
-    for place in (options.out, *kept):
+        folders += sorted(options.out.parent.glob(f"{glob.escape(options.out.name)}-[0-9]*"))
+    for place in (options.out, *folders):
         require_place(place, _state(options.out), options.replace)
     if options.log_dir:
         require_folder(options.log_dir)
@@ -216,7 +216,7 @@ def _trainer(
         say(slow)
     trainer = Trainer(network, *corpora, settings, processes)
     trainer.products = products.name
-    trainer.begun = begun_from(start) if start else ""
+    trainer.origin = begun_from(start) if start else ""
     if state.exists():
         changes = "".join(f"; {change}" for change in trainer.load_state(state))
         require_checkpoint(trainer, options.out, state)
@@ -231,11 +231,11 @@ def _save(
     if not trainer.processes.main:
         return
     best = folder == options.out
-    record = _record(options, trainer, material, kept="best" if best else "last")
+    record = _record(options, trainer, material, validation="best" if best else "last")
     if not best:
         record["validation_loss"] = dict(trainer.progress.validations).get(trainer.progress.step)
-    origin = [trainer.begun, *(incomparable(start, record) if start else [])]
-    record |= {"note": " ".join(origin)} if trainer.begun else {}
+    origin = [trainer.origin, *(incomparable(start, record) if start else [])]
+    record |= {"note": " ".join(origin)} if trainer.origin else {}
     network, dtype = trainer.network, torch.float16 if options.half else torch.float32
     with trainer.averaged_weights():
         text = card(folder.name, network.config, network.parameter_count(), record)
@@ -297,9 +297,9 @@ def _config(options: argparse.Namespace, material: TrainingData, start: TextMode
     return config_class(options.kind).preset(options.preset, **chosen)
 
 
-def _record(options: argparse.Namespace, trainer: Trainer, material: TrainingData, kept: str) -> dict[str, Any]:
+def _record(options: argparse.Namespace, trainer: Trainer, material: TrainingData, validation: str) -> dict[str, Any]:
     source = Source(name_of(options.data), options.licence, options.validation and name_of(options.validation))
-    return training_record(trainer, material, source, options.example or material.example, kept)
+    return training_record(trainer, material, source, options.example or material.example, validation)
 
 
 # The course of a training: output and saved files on the way, and the way on after a step that failed.

@@ -59,12 +59,12 @@ class PreparedData:
             return material.corpora(max_length, bpe_dropout)
         made_of = (type(material), material.tokenizers, max_length, bpe_dropout, material.data)
         with self._lock:
-            found = next((entry for entry in self._entries if entry.made_of == made_of), None)
-            entry = found or Entry(made_of)
-            if found:
-                self._entries.remove(found)
+            match = next((entry for entry in self._entries if entry.made_of == made_of), None)
+            entry = match or Entry(made_of)
+            if match:
+                self._entries.remove(match)
             self._entries.append(entry)
-        if not found:
+        if not match:
             self._make(entry, material, max_length, bpe_dropout)
         return entry.corpora.result()
 
@@ -97,8 +97,8 @@ class PreparedData:
     def _oldest_beyond_budget(self) -> Entry | None:
         """Entry that was used longest ago, where all together are too large: seen in one step, for others drop too."""
         with self._lock:
-            kept = [entry for entry in self._entries if entry.size]
-            return kept[0] if sum(entry.size for entry in kept) > self.budget else None
+            entries = [entry for entry in self._entries if entry.size]
+            return entries[0] if sum(entry.size for entry in entries) > self.budget else None
 
     def _drop(self, entry: Entry) -> None:
         with self._lock:

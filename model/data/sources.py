@@ -421,10 +421,10 @@ def data_of_run(kind: Kind, record: Mapping[str, Any]) -> Data | None:
     name, percent = str(record["data"]), record.get("validation_percent")
     task, _colon, count = name.removeprefix("task:").partition(":")
     try:
-        found = phrase_data(kind) if name == PHRASES else task_data(task, int(count or TASK_PAIRS))
+        data = phrase_data(kind) if name == PHRASES else task_data(task, int(count or TASK_PAIRS))
     except ValueError:  # the task has fewer pairs
         return None
-    return replace(found, validation_percent=percent)
+    return replace(data, validation_percent=percent)
 
 
 def material_of(
@@ -435,9 +435,9 @@ def material_of(
     Raises:
         ValueError: the data does not suit the kind, or is too little to train on.
     """
-    found = _material(kind, data, units, vocabulary, tokenizers)
-    found.data = data
-    return found
+    material = _material(kind, data, units, vocabulary, tokenizers)
+    material.data = data
+    return material
 
 
 def _material(

@@ -25,5 +25,5 @@ def dropout(x: Float[Tensor, "*shape"], rate: float, training: bool) -> Float[Te
     dropped = min(round(rate * LEVELS), LEVELS - 1)
     draws = torch.empty((x.numel() + 3) // 4, dtype=torch.int64).random_(-(1 << 63), None, generator=own_generator())
     levels = draws.view(torch.int16)[: x.numel()].view(x.shape)
-    kept = (levels >= dropped - LEVELS // 2).to(x.dtype)
-    return x * kept.mul_(LEVELS / (LEVELS - dropped))
+    mask = (levels >= dropped - LEVELS // 2).to(x.dtype)
+    return x * mask.mul_(LEVELS / (LEVELS - dropped))

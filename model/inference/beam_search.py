@@ -82,11 +82,11 @@ class _Search:
     """Search for one text: its tree, and the nodes at the tips of its beam."""
 
     def __init__(
-        self, beam: int, limit: int, begun: Sequence[int], ends: Collection[int], length_penalty: float
+        self, beam: int, limit: int, prefix: Sequence[int], ends: Collection[int], length_penalty: float
     ) -> None:
-        """begun: tokens before the searched ones."""
-        self.beam, self.limit, self.ends, self.begun = beam, limit, ends, begun
-        self.tree = SearchTree(length_penalty, [Node(-1, begun[-1], 0.0, 0.0, 0, "kept")])
+        """prefix: tokens before the searched ones."""
+        self.beam, self.limit, self.ends, self.prefix = beam, limit, ends, prefix
+        self.tree = SearchTree(length_penalty, [Node(-1, prefix[-1], 0.0, 0.0, 0, "kept")])
         self.tips: list[int | None] = [0] + [None] * (beam - 1)  # None: no hypothesis
 
     def step(self, candidates: Sequence[tuple[float, int, int]]) -> list[int]:
@@ -112,7 +112,7 @@ class _Search:
     def so_far(self, tip: int | None) -> list[int]:
         """Tokens up to a tip, with those before the searched ones."""
         path = [] if tip is None else self.tree.path(tip)
-        return [*self.begun, *(self.tree.nodes[index].token for index in path)]
+        return [*self.prefix, *(self.tree.nodes[index].token for index in path)]
 
     @property
     def done(self) -> bool:

@@ -219,10 +219,10 @@ def sample(
     """
     generators = [torch.Generator().manual_seed(sampling.seed) for _ in limits]
     newest = context.first
-    begun, written = newest.tolist(), list[list[Step]]([] for _ in limits)
+    prefixes, written = newest.tolist(), list[list[Step]]([] for _ in limits)
     for step in range(max(limits)):
         cancellation.check()
-        texts = zip(begun, written, strict=True) if rules.runs else ()
+        texts = zip(prefixes, written, strict=True) if rules.runs else ()
         before = [[*first, *(token for token, _, _ in row)] for first, row in texts]
         log_probabilities = rules.allowed(context.log_probabilities(newest), limits, step, before)[:, 0]
         probabilities = sampling(log_probabilities).cpu()

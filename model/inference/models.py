@@ -67,11 +67,11 @@ class Writer(TextModel):
         """Ids to read before the first token is written."""
         return self.source_tokens(text).ids
 
-    def _begun(self, text: str, kept: int) -> tuple[str, list[int]]:
-        """At most the first `kept` tokens of a text that this model wrote, as text and as ids."""
+    def _prefix(self, text: str, length: int) -> tuple[str, list[int]]:
+        """At most the first `length` tokens of a text that this model wrote, as text and as ids."""
         tokenizer = self.target_tokenizer
-        ends = [0, *tokenizer.ends(text)][: kept + 1]
-        return clean(text)[: ends[-1]], tokenizer.encode(text).ids[:kept]
+        ends = [0, *tokenizer.ends(text)][: length + 1]
+        return clean(text)[: ends[-1]], tokenizer.encode(text).ids[:length]
 
     def _groups(self, rows: Sequence[list[int]]) -> list[list[int]]:
         """Indices of the rows of each batch: of rows that can be computed together."""
@@ -172,9 +172,9 @@ class Translator(Writer):
             self.network.output(self.network.decode(self._ids(target), memory))
         return self._named(trace, source, target), target, generation
 
-    def continue_from(self, source: str, target: str, kept: int, tokens: Sequence[int]) -> str:
+    def continue_from(self, source: str, target: str, length: int, tokens: Sequence[int]) -> str:
         tokenizer, row = self.target_tokenizer, self.source_tokens(source).ids
-        text, before = self._begun(target, kept)
+        text, before = self._prefix(target, length)
         added = list(tokens)
         room = self._limit(row, None) - len(before) - len(added)
         if tokenizer.stops.isdisjoint(added) and room > 0:
@@ -228,8 +228,8 @@ class LanguageModel(Writer):
     def take(self, text: str, number: int, token: int) -> str:
         return text + self._text(self.source_tokenizer.encode(text).ids, [token])
 
-    def continue_from(self, source: str, target: str, kept: int, tokens: Sequence[int]) -> str:
-        text, before = self._begun(source, kept)
+    def continue_from(self, source: str, target: str, length: int, tokens: Sequence[int]) -> str:
+        text, before = self._prefix(source, length)
         return text + self._text(before, list(tokens))
 
     def _groups(self, rows: Sequence[list[int]]) -> list[list[int]]:

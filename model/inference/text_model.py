@@ -197,9 +197,9 @@ class TextModel:
             "{name} is {kind}: it translates, and guesses nothing of its source", name=self.name, kind=self.kind
         )
 
-    def continue_from(self, source: str, target: str, kept: int, tokens: Sequence[int]) -> str:
-        """Text of the first `kept` tokens and then `tokens`: of the target, which the model completes, or of a language
-        model's text, which ends there.
+    def continue_from(self, source: str, target: str, length: int, tokens: Sequence[int]) -> str:
+        """Text of the first `length` tokens and then `tokens`: of the target, which the model completes, or of a
+        language model's text, which ends there.
 
         Raises:
             ValueError: this kind of model does not write.

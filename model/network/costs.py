@@ -192,9 +192,9 @@ def activations(config: TransformerConfig, batch: int, source: int, target: int,
             turned = NORMS_SAVED["rms"] if config.qk_norm else 0
             projected = tokens * heads * (2 + turned) + batch * keys * shared * (2 + turned)
             maps = config.n_heads * stack.length * keys
-            kept = maps * batch * 3 if config.attention_dropout else 0
-            kept += maps if config.position in ("alibi", "relative") else 0
-            numbers += stack.layers * (projected + kept)
+            score_numbers = maps * batch * 3 if config.attention_dropout else 0
+            score_numbers += maps if config.position in ("alibi", "relative") else 0
+            numbers += stack.layers * (projected + score_numbers)
     return FLOAT * (numbers + predicted * _output_saved(config))
 
 

@@ -53,13 +53,13 @@ class DecodingState:
         logits: Tensor = kernels().step(self._output, self.cache, last.shape[:2].numel())(last)
         return logits.log_softmax(dim=-1, dtype=torch.promote_types(logits.dtype, torch.float32))
 
-    def kept(self) -> tuple[list[Tensor], list[Tensor]]:
+    def keys_and_values(self) -> tuple[list[Tensor], list[Tensor]]:
         """Keys and values in the cache, each (batch, head, position, channel): of the tokens until now, and of the
         encoder's output.
         """
         layers = self.cache.layers
         own = [room[:, :, : self.cache.length] for layer in layers for room in layer.self_attention.room or ()]
-        return own, [tensor for layer in layers for tensor in layer.cross_attention.kept or ()]
+        return own, [tensor for layer in layers for tensor in layer.cross_attention.keys_and_values or ()]
 
     def cut(self, written: int) -> None:
         """Forget all tokens but `first` and the first `written` − 1 after it."""

@@ -91,4 +91,4 @@ def with_cache(layers: nn.ModuleList, cache: DecoderCache | None, rows: int) -> 
     if cache is None:
         return layers
     step = kernels().step
-    return [step(layer, cache, rows, cache=kept) for layer, kept in zip(layers, cache.layers, strict=True)]
+    return [step(layer, cache, rows, cache=own) for layer, own in zip(layers, cache.layers, strict=True)]

@@ -70,14 +70,14 @@ class FixedCache:
     """
 
     beside: GrowingCache
-    kept: KeysAndValues | None = None
+    keys_and_values: KeysAndValues | None = None
     length = 0  # queries and these keys have no common positions
 
     def __call__(self, project: Project, memory: Float[Tensor, "batch source d_model"]) -> KeysAndValues:
         """Keys and values of `memory`."""
-        if self.kept is None:
-            self.kept = project(memory, 0)
-        return self.kept
+        if self.keys_and_values is None:
+            self.keys_and_values = project(memory, 0)
+        return self.keys_and_values
 
     def first(self, queries: int) -> int:
         """Position of the first of the `queries` queries that the self-attention has just added."""
@@ -85,8 +85,9 @@ class FixedCache:
 
     def select(self, rows: Int[Tensor, row]) -> None:
         """Keep these rows of the batch, in this order."""
-        if self.kept is not None:
-            self.kept = self.kept[0].index_select(0, rows), self.kept[1].index_select(0, rows)
+        if self.keys_and_values is not None:
+            key, value = (tensor.index_select(0, rows) for tensor in self.keys_and_values)
+            self.keys_and_values = key, value
 
 
 Cache = GrowingCache | FixedCache

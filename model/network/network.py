@@ -184,5 +184,5 @@ class TwoStacks(Network):
         return DecodingState(first, decode, self.output, self.config.n_decoder_layers, memory, real, can_cache)
 
     def embeddings(self) -> list[nn.Embedding]:
-        found = [self.get_submodule(f"{stack}.embedding.tokens") for stack in ("encoder", "decoder")]
-        return [embedding for embedding in found if isinstance(embedding, nn.Embedding)]
+        modules = [self.get_submodule(f"{stack}.embedding.tokens") for stack in ("encoder", "decoder")]
+        return [embedding for embedding in modules if isinstance(embedding, nn.Embedding)]

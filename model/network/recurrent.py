@@ -101,8 +101,8 @@ class GRU(nn.Module):
         """States of all steps, in the order of the text; a trace keeps the gates too."""
         reset, update, candidate, states = (torch.cat(parts, dim=1) for parts in zip(*steps, strict=True))
         self.reset(reset), self.update(update), self.candidate(candidate)
-        kept: Tensor = self.states(states)
-        return kept
+        text_states: Tensor = self.states(states)
+        return text_states
 
 
 class RecurrentEncoder(nn.Module):
@@ -165,7 +165,7 @@ class AdditiveAttention(MultiHeadAttention):
         state = _newest(before) if before is not None and before.length else unit.first(memory)
         projected = unit.from_input(x)
         steps: list[Gates] = []
-        found: list[tuple[Tensor, Tensor, Tensor, Tensor]] = []
+        alignments: list[tuple[Tensor, Tensor, Tensor, Tensor]] = []
         for position in range(x.shape[1]):
             here = slice(position, position + 1)
             query, seen = self.from_state(state), visible[:, here]
@@ -174,8 +174,8 @@ class AdditiveAttention(MultiHeadAttention):
             context = weights @ memory
             steps.append(unit.step(projected[:, here] + unit.from_context(context), state))
             state = steps[-1].state
-            found.append((query, energies, weights, context))
-        queries, energies, weights, contexts = (torch.cat(parts, dim=1) for parts in zip(*found, strict=True))
+            alignments.append((query, energies, weights, context))
+        queries, energies, weights, contexts = (torch.cat(parts, dim=1) for parts in zip(*alignments, strict=True))
         self.query(queries), self.key(key), self.energies(energies), self.weights(weights)
         states = unit.together(steps)
         if before is not None:
@@ -222,8 +222,8 @@ class RecurrentLayer(nn.Module):
         cache: LayerCache | None = None,
     ) -> Float[Tensor, "batch target both"]:
         """States beside contexts at the tokens `x`."""
-        kept = (None, None) if cache is None else (cache.self_attention, cache.cross_attention)
-        return self.cross_attention(x, memory, memory_mask, *kept, self.unit)
+        caches = (None, None) if cache is None else (cache.self_attention, cache.cross_attention)
+        return self.cross_attention(x, memory, memory_mask, *caches, self.unit)
 
 
 class Readout(nn.Module):

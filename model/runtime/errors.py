@@ -46,8 +46,8 @@ class CheckpointError(InputError):
 def printable(sentence: str) -> str:
     """Sentence of at most 600 characters, all of which can be printed."""
     cut = sentence if len(sentence) <= LONGEST else f"{sentence[: LONGEST - 1]}…"
-    shown = "".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in cut)
-    return sentence.read_as(shown) if isinstance(sentence, Message) else shown
+    text = "".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in cut)
+    return sentence.read_as(text) if isinstance(sentence, Message) else text
 
 
 class MissingWeightsError(CheckpointError):

@@ -87,10 +87,10 @@ class FilePages:
 
     def let_go(self) -> None:
         """Take the pages out of memory, and forget the tensors."""
-        found, self._pieces, self._size = self._pieces, [], 0
+        pages, self._pieces, self._size = self._pieces, [], 0
         if not sys.platform.startswith("linux"):
             return
-        pieces = {(begin, end) for _storage, begin, end in found}
+        pieces = {(begin, end) for _storage, begin, end in pages}
         for place in places_of_files([begin for begin, _end in pieces]):
             for begin, end in pieces:
                 _let_go(max(begin, place[0]), min(end, place[1]))
@@ -163,7 +163,7 @@ def places_of_files(addresses: Iterable[int] | None = None, maps: Path = MAPS) -
     """Beginning and end in memory of each file that is mapped for this process alone around one of these addresses; in
     order. addresses: None: of each file of weights that may be written to, as those of tensors are.
     """
-    found, sorted_addresses = [], sorted(addresses or ())
+    places, sorted_addresses = [], sorted(addresses or ())
     try:
         lines = maps.read_bytes().split(b"\n")  # a name may have other ends of lines
     except OSError:
@@ -175,9 +175,9 @@ def places_of_files(addresses: Iterable[int] | None = None, maps: Path = MAPS) -
         if inode != b"0" and kind.endswith(b"p"):
             begin, end = (int(number, 16) for number in place.split(b"-"))
             at = bisect_left(sorted_addresses, begin)
-            asked = at < len(sorted_addresses) and sorted_addresses[at] < end
+            holds_address = at < len(sorted_addresses) and sorted_addresses[at] < end
             # Never a library's: others write to its pages between the look at them and their leaving.
             weights = addresses is None and kind.startswith(b"rw") and words[-1].endswith(WEIGHTS)
-            if asked or weights:
-                found.append((begin, end))
-    return found
+            if holds_address or weights:
+                places.append((begin, end))
+    return places

@@ -71,8 +71,8 @@ def writing(path: Path) -> Iterator[None]:
     try:
         yield
     except (OSError, SafetensorError) as error:
-        found = re.search(r"\b(?:code:|os error) (\d+)", str(error))  # of safetensors, which says it in Rust's words
-        number = error.errno if isinstance(error, OSError) else int(found[1]) if found else None
+        code = re.search(r"\b(?:code:|os error) (\d+)", str(error))  # of safetensors, which says it in Rust's words
+        number = error.errno if isinstance(error, OSError) else int(code[1]) if code else None
         reason = REFUSED.get(number or 0) or (getattr(error, "strerror", "") or str(error)).rstrip(".")
         raise CheckpointError("{name} cannot be written: {reason}", name=path.name, reason=reason) from error
 

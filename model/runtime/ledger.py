@@ -83,10 +83,10 @@ class Ledger:
         The limit minus the larger of two sums: resident memory and what is promised but not yet used; memory at the
         start and all that is promised. No more than the machine has free.
         """
-        kept = [each for each in self.promises if each is not without]
+        others = [each for each in self.promises if each is not without]
         back = 0 if without is None else without.realised()
-        still = sum(each.open for each in kept)
-        taken = max(self._resident() - back + still, self._base + sum(each.size for each in kept))
+        still = sum(each.open for each in others)
+        taken = max(self._resident() - back + still, self._base + sum(each.size for each in others))
         room, free = self.limit - taken, self._free()
         return max(0, room if free is None else min(room, free + back - still))
 
@@ -96,15 +96,15 @@ class Ledger:
         Raises:
             NoRoomError: they do not fit; `instead_of` then stays.
         """
-        made = Reservation(self, name, size)
+        reservation = Reservation(self, name, size)
 
         def promise(_size: int) -> None:
             if instead_of is not None:
                 self.release(instead_of)
-            self._promises[made] = None
+            self._promises[reservation] = None
 
         self._promise(name, lambda: size, lambda: self.left(instead_of), promise)
-        return made
+        return reservation
 
     def resize(self, reservation: Reservation, size: int) -> None:
         if size > reservation.size:

@@ -102,24 +102,24 @@ def left_memory() -> int | None:
     """Bytes of main memory that can still be promised, with those of the model that is being loaded here; None where
     the system does not say what is free.
     """
-    made = _loading.get()
-    return None if free_memory() is None else ledger().left(made[0] if made else None)
+    reservations = _loading.get()
+    return None if free_memory() is None else ledger().left(reservations[0] if reservations else None)
 
 
 @contextmanager
 def loading() -> Iterator[None]:
     """Block in which models that `require_room` lets in are promised their memory; after it they have it."""
-    made: list[Reservation] = []
-    token = _loading.set(made)
+    reservations: list[Reservation] = []
+    token = _loading.set(reservations)
     try:
         yield
     except BaseException:  # given up, too
-        if made:
+        if reservations:
             collect.expect()
         raise
     finally:
         _loading.reset(token)
-        for reservation in made:
+        for reservation in reservations:
             reservation.release()
 
 
@@ -139,9 +139,9 @@ def available(device: torch.device | None = None) -> int:
 
 def _free_on_gpu(device: torch.device) -> int:
     """Free bytes of the driver, and those that torch keeps of freed tensors."""
-    kept = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    allocator_cache = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
     left: int = torch.cuda.mem_get_info(device)[0]
-    return left + kept
+    return left + allocator_cache
 
 
 def needed(parameters: int, dtype: torch.dtype) -> int:
@@ -205,14 +205,14 @@ def _try_reserve(size: int, device: torch.device | None) -> bool:
 
     Off the CPU and outside of `loading`: True, and nothing is reserved.
     """
-    made = _loading.get()
-    if made is None or (device is not None and device.type != "cpu") or free_memory() is None:
+    reservations = _loading.get()
+    if reservations is None or (device is not None and device.type != "cpu") or free_memory() is None:
         return True
     try:
-        if made:  # a file is asked for twice: as it is stored, and as it is computed with
-            made[0].resize(max(size, made[0].size))
+        if reservations:  # a file is asked for twice: as it is stored, and as it is computed with
+            reservations[0].resize(max(size, reservations[0].size))
         else:
-            made.append(ledger().reserve("a model", size))
+            reservations.append(ledger().reserve("a model", size))
     except NoRoomError:  # somebody else was quicker
         return False
     return True

@@ -16,11 +16,11 @@ def once(make: Callable[[], Made]) -> Callable[[], Made]:
 
     `functools.cache` alone lets two threads make two, of which one is forgotten with what was written in it.
     """
-    lock, made = RLock("once"), cache(make)
+    lock, make_once = RLock("once"), cache(make)
 
     @wraps(make)
     def one() -> Made:
         with lock:
-            return made()
+            return make_once()
 
     return one

@@ -105,11 +105,11 @@ def new_bytes(func: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str
 
     try:
         options = dict(kwargs) if given else {**kwargs, "device": meta}
-        made = func(*tree_map(without_values, args), **tree_map(without_values, options))
+        outputs = func(*tree_map(without_values, args), **tree_map(without_values, options))
     except (RuntimeError, TypeError, NotImplementedError):
         return WIDEST * max((max(1, tensor.dim()) * tensor.numel() for tensor in given), default=0)
     known = {tensor.untyped_storage()._cdata for tensor in stand_ins}
-    results = [leaf for leaf in tree_leaves(made) if isinstance(leaf, Tensor)]
+    results = [leaf for leaf in tree_leaves(outputs) if isinstance(leaf, Tensor)]
     return sum(each.nbytes for each in results if each.untyped_storage()._cdata not in known)
 
 

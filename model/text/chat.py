@@ -72,13 +72,17 @@ def converse(
     Raises:
         ValueError: the template refuses the conversation, is no template, or takes too long.
     """
-    told = [{"role": turn.role, "content": turn.content} for turn in turns]
+    messages = [{"role": turn.role, "content": turn.content} for turn in turns]
     marked = bool(MARKED.search(template))
     places = [] if marked else [number for number, turn in enumerate(turns) if turn.role == "assistant"]
-    asked = [(told, prompt), *((told[:number], True) for number in places), *((told[: n + 1], False) for n in places)]
+    requests = [
+        (messages, prompt),
+        *((messages[:number], True) for number in places),
+        *((messages[: n + 1], False) for n in places),
+    ]
     given: dict[str, Any] = {"tools": None if tools is None else list(tools), "documents": None, **names}
     given |= {} if thinking is None else {"enable_thinking": thinking}
-    named = [{"messages": part, "add_generation_prompt": begin, **given} for part, begin in asked]
+    named = [{"messages": part, "add_generation_prompt": begin, **given} for part, begin in requests]
     text, *parts = _rendered(template, named)
     if marked:
         return Conversation(*_without_marks(text))
@@ -98,11 +102,11 @@ def tools_in(text: str) -> list[dict[str, Any]] | None:
     """
     if not text.strip():
         return None
-    found = parse_json(text.encode("utf-8", "replace"), "the list of tools")
-    found = [found] if isinstance(found, dict) else found
-    if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
+    tools = parse_json(text.encode("utf-8", "replace"), "the list of tools")
+    tools = [tools] if isinstance(tools, dict) else tools
+    if not isinstance(tools, list) or not all(isinstance(each, dict) for each in tools):
         raise ValueError("the list of tools must be a list of JSON objects, one for each tool")
-    return found
+    return tools
 
 
 def takes(template: str, name: str) -> bool:
@@ -127,9 +131,9 @@ def _rendered(template: str, several: Sequence[Mapping[str, Any]]) -> list[str]:
         ValueError: as of `converse`.
     """
     command = [sys.executable, "-I", str(WORKER)]
-    asked = json.dumps({"template": template, "several": list(several)})
+    request = json.dumps({"template": template, "several": list(several)})
     try:
-        done = subprocess.run(command, input=asked, capture_output=True, text=True, timeout=5 * SECONDS, check=False)
+        done = subprocess.run(command, input=request, capture_output=True, text=True, timeout=5 * SECONDS, check=False)
     except subprocess.TimeoutExpired as error:
         raise InputError(
             "the template of conversations took longer than {seconds} s: it is broken off", seconds=5 * SECONDS

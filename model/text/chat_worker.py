@@ -63,10 +63,10 @@ def rendered(template: str, named: dict[str, Any]) -> str:
 def main() -> None:
     for limit, most in ((resource.RLIMIT_CPU, SECONDS), (resource.RLIMIT_AS, BYTES), (resource.RLIMIT_FSIZE, 0)):
         resource.setrlimit(limit, (most, most))
-    asked = json.load(sys.stdin)
+    request = json.load(sys.stdin)
     answer: dict[str, Any]
     try:
-        answer = {"texts": [rendered(asked["template"], named) for named in asked["several"]]}
+        answer = {"texts": [rendered(request["template"], named) for named in request["several"]]}
     except Exception as error:  # noqa: BLE001 - a stranger's template may raise anything
         answer = {"error": f"{type(error).__name__}: {error}"[:300]}
     sys.stdout.write(json.dumps(answer))

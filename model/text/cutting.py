@@ -99,38 +99,38 @@ class CutterElsewhere(Cutter):
 
     def encode(self, *texts: str, frame: bool = False) -> Encoded:
         wish = {"encode": texts, "frame": frame}
-        found = self._ask("this text", "encode", sum(map(len, texts)), wish)["encoded"]
-        return EncodedElsewhere(found[0], found[1], [(begin, end) for begin, end in found[2]], *found[3:])
+        fields = self._ask("this text", "encode", sum(map(len, texts)), wish)["encoded"]
+        return EncodedElsewhere(fields[0], fields[1], [(begin, end) for begin, end in fields[2]], *fields[3:])
 
     def decode(self, ids: Sequence[int]) -> str:
         return str(self._ask("these tokens", "decode", len(ids), {"decode": list(ids)})["text"])
 
     def _ask(self, doing: str, kind: str, size: int, wish: dict[str, Any]) -> dict[str, Any]:
-        told: dict[str, Any] | None = {"spent": True}
+        answer: dict[str, Any] | None = {"spent": True}
         if size < self._most[kind]:
-            told = self._worker.ask(wish)
-            if told == {"spent": True}:
+            answer = self._worker.ask(wish)
+            if answer == {"spent": True}:
                 self._most[kind] = size // 2 + 1
-        if told is None:
+        if answer is None:
             raise InputError(
                 "the process in which this tokenizer's regular expressions are tried has ended twice at {doing}, "
                 "as where memory is short or the machine busy: try again, shorten it, or choose another model",
                 doing=doing,
             )
-        if told.get("spent"):
+        if answer.get("spent"):
             raise InputError(
                 "the regular expressions of this tokenizer take longer than {seconds:g} s for {doing}: shorten "
                 "it, or choose another model",
                 seconds=SECONDS,
                 doing=doing,
             )
-        if told.get("panic"):
+        if answer.get("panic"):
             raise CheckpointError(
-                "the tokenizer fails at {doing}: {told}; give another tokenizer.json", doing=doing, told=told["error"]
+                "the tokenizer fails at {doing}: {told}; give another tokenizer.json", doing=doing, told=answer["error"]
             )
-        if "error" in told:
-            raise RuntimeError(told["error"])
-        return told
+        if "error" in answer:
+            raise RuntimeError(answer["error"])
+        return answer
 
 
 def cutter(inner: tokenizers.Tokenizer) -> Cutter:
@@ -186,7 +186,7 @@ class Worker:
         try:
             self._used = time.monotonic()
             line = json.dumps({**wish, "seconds": SECONDS}) + "\n"
-            return self._told(line) or self._told(line)
+            return self._answer(line) or self._answer(line)
         finally:
             self._lock.release()
 
@@ -199,15 +199,15 @@ class Worker:
         with self._places:
             self._alive.discard(self)
 
-    def _told(self, line: str) -> dict[str, Any] | None:
+    def _answer(self, line: str) -> dict[str, Any] | None:
         late = time.monotonic() + SECONDS + PATIENCE
         if self._process is None or self._process.poll() is not None:
             self._begin()
             line, late = self._tokenizer + line, time.monotonic() + LOADING + SECONDS + PATIENCE
         process = self._process
         assert process is not None
-        told: list[str] = []
-        thread = threading.Thread(target=_exchange, args=(process, line, told), daemon=True)
+        lines: list[str] = []
+        thread = threading.Thread(target=_exchange, args=(process, line, lines), daemon=True)
         thread.start()
         try:
             thread.join(STEP)
@@ -217,13 +217,13 @@ class Worker:
                     process.kill()
                 thread.join(STEP)
         finally:
-            if not (told and told[0].endswith("\n")):
+            if not (lines and lines[0].endswith("\n")):
                 process.kill()
                 thread.join()
                 self.stop()
         if self._process is None:
             return {"spent": True} if process.returncode == -signal.SIGPROF else None
-        answer: dict[str, Any] = json.loads(told[0])
+        answer: dict[str, Any] = json.loads(lines[0])
         return answer
 
     def _begin(self) -> None:
@@ -248,10 +248,10 @@ class Worker:
             return True
 
 
-def _exchange(process: subprocess.Popen[str], line: str, told: list[str]) -> None:
+def _exchange(process: subprocess.Popen[str], line: str, lines: list[str]) -> None:
     assert process.stdin is not None
     assert process.stdout is not None
     with suppress(OSError):  # it has ended
         process.stdin.write(line)
         process.stdin.flush()
-        told.append(process.stdout.readline())
+        lines.append(process.stdout.readline())

@@ -25,8 +25,8 @@ def answer(tokenizer: tokenizers.Tokenizer, wish: Mapping[str, Any]) -> dict[str
         return {"text": tokenizer.decode(wish["decode"], skip_special_tokens=True)}
     text, *pair = wish["encode"]
     encoded = tokenizer.encode(text, pair[0] if pair else None, add_special_tokens=wish["frame"])
-    found = (encoded.ids, encoded.tokens, encoded.offsets, encoded.special_tokens_mask, encoded.type_ids)
-    return {"encoded": found}
+    fields = (encoded.ids, encoded.tokens, encoded.offsets, encoded.special_tokens_mask, encoded.type_ids)
+    return {"encoded": fields}
 
 
 def main() -> None:
@@ -39,11 +39,11 @@ def main() -> None:
         wish = json.loads(line)
         signal.setitimer(signal.ITIMER_PROF, wish["seconds"])  # then it is killed
         try:
-            told = answer(tokenizer, wish)
+            reply = answer(tokenizer, wish)
         except BaseException as error:  # noqa: BLE001 - a panic of Rust is no Exception even
-            told = {"error": str(error)[:300], "panic": not isinstance(error, Exception)}
+            reply = {"error": str(error)[:300], "panic": not isinstance(error, Exception)}
         signal.setitimer(signal.ITIMER_PROF, 0)
-        print(json.dumps(told), flush=True)
+        print(json.dumps(reply), flush=True)
 
 
 if __name__ == "__main__":

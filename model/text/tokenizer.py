@@ -253,7 +253,7 @@ def visible(label: str) -> str:
     if label.isprintable() and not UNSEEN.search(label):
         return label
     seen = ((each.isprintable() and not UNSEEN.match(each)) or each in "\n\t" for each in label)
-    return "".join(each if shown else f"<U+{ord(each):04X}>" for each, shown in zip(label, seen, strict=True))
+    return "".join(each if is_visible else f"<U+{ord(each):04X}>" for each, is_visible in zip(label, seen, strict=True))
 
 
 def clean(text: str) -> str:

@@ -58,18 +58,18 @@ def require_room(
     corpus: Dataset,
     settings: TrainingSettings,
     device: torch.device,
-    begun: bool = False,
+    running: bool = False,
     freed: int = 0,
 ) -> int:
     """Bytes that a training needs, checked to fit into memory.
 
-    begun: it has begun, and needs memory for its batches only. freed: bytes that are released before it begins.
+    running: it has begun, and needs memory for its batches only. freed: bytes that are released before it begins.
 
     Raises:
         ValueError: it does not fit, or there is nothing to train on.
     """
     costs = forecast(config, corpus, settings)
-    needed = costs.memory["activations"] if begun else memory_needed(config, costs)
+    needed = costs.memory["activations"] if running else memory_needed(config, costs)
     require_memory(needed, device, freed)
     return needed
 

@@ -71,8 +71,8 @@ def translation_figures(
 ) -> tuple[Figures, dict[str, str]]:
     """BLEU and chrF of the translations against every translation of a source, and the translation of each source."""
     references = references_of(pairs)
-    found = find_tokenizer([pair.target for pair in pairs]) if bleu == AUTO else None
-    tokenizer = found.name if found else bleu
+    choice = find_tokenizer([pair.target for pair in pairs]) if bleu == AUTO else None
+    tokenizer = choice.name if choice else bleu
     require_installed(tokenizer)
     written, cut = _write(model, list(references), **options)
     scores = score(written, references, tokenizer)
@@ -84,8 +84,8 @@ def translation_figures(
         "chrF signature": scores.chrf_signature,
         **cut,
     }
-    if found:
-        figures["BLEU tokenizer"] = str(found)
+    if choice:
+        figures["BLEU tokenizer"] = str(choice)
     return figures, written
 
 
@@ -161,8 +161,8 @@ def _write(model: TextModel, sources: Sequence[str], **options: Any) -> tuple[di
     stops = model.target_tokenizer.stops
     for batch in tqdm(batches_of(sources, options.get("beam", 1)), unit="batch", leave=False):
         generations = model.generate_batch(batch, **options)
-        written |= {source: made.text for source, made in zip(batch, generations, strict=True)}
+        written |= {source: generation.text for source, generation in zip(batch, generations, strict=True)}
         long += sum(bool(model.source_tokens(source).left_out) for source in batch)
-        unended += sum(stops.isdisjoint(made.ids[-1:]) for made in generations)
+        unended += sum(stops.isdisjoint(generation.ids[-1:]) for generation in generations)
     cut: Figures = {CUT.format(length=model.config.max_length): long, UNENDED: unended}
     return {source: written[source] for source in sources}, {name: count for name, count in cut.items() if count}

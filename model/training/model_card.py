@@ -54,8 +54,8 @@ def card(name: str, config: TransformerConfig, parameters: int, record: Mapping[
         command = f"    python -m model evaluate checkpoints/{name} --data {record.get('data', 'FILE.tsv')}"
         lines += [command, ""]
         for options, figures in record.get("tests", {}).items():
-            shown = ", ".join(f"{key} {_figure(value)}" for key, value in figures.items() if isinstance(value, float))
-            lines += [f"With `{options}`: {shown}.", ""]
+            numbers = ", ".join(f"{key} {_figure(value)}" for key, value in figures.items() if isinstance(value, float))
+            lines += [f"With `{options}`: {numbers}.", ""]
     return "\n".join(lines)
 
 
@@ -118,12 +118,12 @@ def _parts(record: Mapping[str, Any]) -> str:
 
 
 def _weights(settings: Mapping[str, Any], last: bool) -> str:
-    kept = "as it was after the last step" if last else "kept at the best validation loss"
+    phrase = "as it was after the last step" if last else "kept at the best validation loss"
     if count := settings.get("average_last"):
-        return f"the mean of those at the last {count} validations, {kept}"
+        return f"the mean of those at the last {count} validations, {phrase}"
     if settings.get("average") == 0:
-        return "those of the last step" if last else f"those {kept}"
-    return f"a running average over training, {kept}"
+        return "those of the last step" if last else f"those {phrase}"
+    return f"a running average over training, {phrase}"
 
 
 def _figure(value: object) -> str:

@@ -20,8 +20,8 @@ def notes(
     """Sentences on texts that the model does not read whole, a validation that knows what is trained on, and a warm-up
     that does not end. corpora: for training and for validation. steps: of the whole run.
     """
-    found = [long_texts(config, corpora), _overlap(material), no_peak(settings, steps)]
-    return [f"note: {sentence[0].lower()}{sentence[1:]}" for sentence in found if sentence]
+    sentences = [long_texts(config, corpora), _overlap(material), no_peak(settings, steps)]
+    return [f"note: {sentence[0].lower()}{sentence[1:]}" for sentence in sentences if sentence]
 
 
 def long_texts(config: TransformerConfig, corpora: tuple[Dataset, Dataset]) -> Message | None:

@@ -144,14 +144,16 @@ class LastAverage:
 
     def __init__(self, network: Network, count: int) -> None:
         self.network, self.count = network, count
-        self.kept: list[Weights] = []
+        self.snapshots: list[Weights] = []
 
     @property
     def weights(self) -> Weights:
         """Mean by name; the weights themselves before the first validation."""
-        if not self.kept:
+        if not self.snapshots:
             return {name: tensor.detach() for name, tensor in self.network.named_parameters()}
-        return {name: torch.stack([weights[name] for weights in self.kept]).mean(dim=0) for name in self.kept[0]}
+        return {
+            name: torch.stack([weights[name] for weights in self.snapshots]).mean(dim=0) for name in self.snapshots[0]
+        }
 
     def after_step(self, step: int) -> None:
         """Do nothing: only the weights at validations count."""
@@ -159,22 +161,22 @@ class LastAverage:
     def before_validation(self) -> None:
         """Take the weights as they are now into the mean."""
         now = {name: tensor.detach().clone() for name, tensor in self.network.named_parameters()}
-        self.kept = [*self.kept, now][-self.count :]
+        self.snapshots = [*self.snapshots, now][-self.count :]
 
     def tensors(self) -> Weights:
         """State for an exact resume, by "average.", the number of the validation and the name of each weight."""
-        kept = enumerate(self.kept)
-        return {f"average.{index}.{name}": tensor for index, weights in kept for name, tensor in weights.items()}
+        snapshots = enumerate(self.snapshots)
+        return {f"average.{index}.{name}": tensor for index, weights in snapshots for name, tensor in weights.items()}
 
     def load(self, tensors: Mapping[str, Tensor]) -> None:
         """Go on with a state of `tensors`."""
         device = next(self.network.parameters()).device
-        kept: dict[str, Weights] = {}
+        by_index: dict[str, Weights] = {}
         for name, tensor in tensors.items():
             if name.startswith("average."):
                 _, index, path = name.split(".", 2)
-                kept.setdefault(index, {})[path] = tensor.to(device)
-        self.kept = [kept[index] for index in sorted(kept, key=int)]
+                by_index.setdefault(index, {})[path] = tensor.to(device)
+        self.snapshots = [by_index[index] for index in sorted(by_index, key=int)]
 
 
 Averager = RunningAverage | LastAverage

@@ -99,7 +99,7 @@ class Trainer:
         )
         decay = settings.weight_decay
         self.optimizer = FlatAdamW(self.gradients, settings.rate, betas=(0.9, 0.98), eps=1e-9, weight_decay=decay)
-        self.products, self.begun = OWN.name, ""  # matrix library, origin of the weights: for a resume
+        self.products, self.origin = OWN.name, ""  # matrix library, origin of the weights: for a resume
         self.scaler = self._new_scaler()
         self.epochs = Epochs(train, settings)
         self.accuracy = self.exact = self.smoothed = math.nan
@@ -313,7 +313,7 @@ class Trainer:
             "config": self.network.config.to_json(),
             "data": self.data_digest,
             "products": self.products,
-            "begun": self.begun,
+            "begun": self.origin,
         }
         write_tensors(path, self.state_dict(), metadata | self.figures())
 
@@ -324,13 +324,13 @@ class Trainer:
             ValueError: the file cannot be read, or belongs to another model, other data or other settings.
         """
         tensors, metadata = state.read(path)
-        if self.begun not in ("", metadata.get("begun", "")):
+        if self.origin not in ("", metadata.get("begun", "")):
             raise InputError(
                 "{path} is of a run that did not begin with that checkpoint: leave out --start, or give the one "
                 "that it began with",
                 path=path,
             )
-        self.begun = metadata.get("begun", "")
+        self.origin = metadata.get("begun", "")
         config, shapes = json.loads(self.network.config.to_json()), self.network.named_parameters()
         changes = state.changed_settings(path, metadata, asdict(self.settings), config, self.total_steps)
         state.require_same_size(path, tensors, {f"model.{name}": parameter.shape for name, parameter in shapes})

@@ -88,12 +88,12 @@ def _state_beside(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     read_header(state)
     try:
         with safe_open(require_file(state), framework="pt") as file:
-            told = file.metadata() or {}
+            metadata = file.metadata() or {}
     except (SafetensorError, OSError) as error:
         raise CheckpointError("{name} cannot be read: {error}", name=state.name, error=error) from error
 
     def part(name: str) -> dict[str, Any]:
-        return _object(parse_json(told.get(name, "{}").encode(), state.name, nan=True))
+        return _object(parse_json(metadata.get(name, "{}").encode(), state.name, nan=True))
 
     return part("progress"), part("settings")
 
@@ -116,11 +116,11 @@ def _of_trainer(record: dict[str, Any]) -> Course:
 
 def _pairs(values: Any) -> Curve:
     """Steps and losses among values of a file, of a step the last that was written; no loss is infinite or NaN."""
-    found: dict[int, float] = {}
+    losses: dict[int, float] = {}
     for value in values if isinstance(values, Iterable) and not isinstance(values, str | dict) else ():
         if not isinstance(value, list | tuple) or len(value) != 2:
             continue
         step, loss = as_step(value[0]), value[1]
         if step is not None and isinstance(loss, int | float) and not isinstance(loss, bool) and math.isfinite(loss):
-            found[step] = float(loss)
-    return sorted(found.items())
+            losses[step] = float(loss)
+    return sorted(losses.items())

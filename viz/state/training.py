@@ -56,7 +56,7 @@ def trainings() -> TrainingRegistry:
     """Those of this process, of all sessions."""
     from model.training.live.registry import TrainingRegistry
 
-    return TrainingRegistry(kept=seconds_kept())
+    return TrainingRegistry(retention=seconds_kept())
 
 
 def training(session: Session) -> LiveTraining | None:

@@ -77,13 +77,13 @@ def _require_room(change: Change) -> None:
     Raises:
         CheckpointError: the memory does not hold them; the sentence has both sizes.
     """
-    asked, free = 3 * 4 * change.weight.elements, available(torch.device("cpu"))
-    if asked > free:
+    needed, free = 3 * 4 * change.weight.elements, available(torch.device("cpu"))
+    if needed > free:
         raise CheckpointError(
             "to compare {name} with its base takes {asked:.1f} GB, and {free:.1f} GB are free: close what is not "
             "needed",
             name=change.name,
-            asked=asked / 1000000000.0,
+            asked=needed / 1000000000.0,
             free=free / 1000000000.0,
         )
 

@@ -205,7 +205,7 @@ class BridgedDecodingState(DecodingState):
         self._length += tokens.shape[1]
         return states
 
-    def kept(self) -> tuple[list[Tensor], list[Tensor]]:
+    def keys_and_values(self) -> tuple[list[Tensor], list[Tensor]]:
         caches: tuple[Any, ...] = (self._kept,)
         if self._memory is not None:
             caches = self._kept.self_attention_cache, self._kept.cross_attention_cache
@@ -246,7 +246,7 @@ class UncachedDecodingState(BridgedDecodingState):
         self._read = tokens if self._read is None else torch.cat([self._read, tokens], dim=1)
         return self._runner.decode(self._read, None, self._memory, self._real)
 
-    def kept(self) -> tuple[list[Tensor], list[Tensor]]:
+    def keys_and_values(self) -> tuple[list[Tensor], list[Tensor]]:
         """
         Raises:
             ValueError: always; there is no cache.

@@ -250,7 +250,7 @@ def find_dropout(request: Request, drop: Drop = dropout) -> Outcome:
     for seed in request.seeds:
         x = torch.randn(ENTRIES, generator=torch.Generator().manual_seed(seed))
         by_seed[seed] = x, over_masks(x, rate, masks, f"dropout {seed}", drop)
-    shares = [each.kept for _x, each in by_seed.values()]
+    shares = [each.share for _x, each in by_seed.values()]
     errors = [each.errors[-1] / expected_error(rate, masks) for _x, each in by_seed.values()]
     spreads = [
         float(each.variance.sum() / (exact(x).square() * rate / (1 - rate)).sum()) for x, each in by_seed.values()

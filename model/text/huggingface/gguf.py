@@ -195,13 +195,13 @@ def _merges(vocabulary: GgufVocabulary) -> list[tuple[str, str]]:
     (Kudo and Richardson, 2018); of one piece, the pair of the earliest pieces.
     """
     rows, kinds = _rows(vocabulary), _types(vocabulary)
-    made = [(token, row) for token, row in rows.items() if kinds[row] in (NORMAL, UNUSED)]
-    letters, work = sum(len(token) for token, _row in made), sum(len(token) ** 2 for token, _row in made)
+    pieces = [(token, row) for token, row in rows.items() if kinds[row] in (NORMAL, UNUSED)]
+    letters, work = sum(len(token) for token, _row in pieces), sum(len(token) ** 2 for token, _row in pieces)
     scores = vocabulary.scores
     if letters > MOST_LETTERS or work > MOST_WORK or not all(map(math.isfinite, scores)):
         raise CheckpointError("its tokenizer has pieces that are too long, or scores that are no numbers")
     ranked: list[tuple[float, int, int, str, str]] = []
-    for token, row in made:
+    for token, row in pieces:
         for left, right in _halves(token):
             if left in rows and right in rows:
                 ranked.append((-scores[row], rows[left], rows[right], left, right))

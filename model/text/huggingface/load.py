@@ -196,9 +196,9 @@ def _older(
         source, target = (
             special_tokens(names, settings, generation, tokenizer.convert_tokens_to_ids, size, usual) for size in sizes
         )
-        kept = of_class(files, type(tokenizer).__name__)
-        first = SlowTokenizer(tokenizer, kept, source, sizes[0], "source")
-    return first, slow_tokenizer(kept, target, sizes[1], "target")
+        slow_files = of_class(files, type(tokenizer).__name__)
+        first = SlowTokenizer(tokenizer, slow_files, source, sizes[0], "source")
+    return first, slow_tokenizer(slow_files, target, sizes[1], "target")
 
 
 def _cuts(tokenizer: Any, text: str) -> bool:
@@ -264,13 +264,13 @@ def _from_record(record: dict[str, Any], inner: Any) -> Tokenizer:
 
 
 def _slow(files: dict[str, str], side: Any, special: SpecialTokens, size: int) -> Tokenizer:
-    kept = from_json(files)
+    slow_files = from_json(files)
     if side not in ("source", "target"):
         raise CheckpointError(
             "a tokenizer reads a source or a target, and not {side!r}: copy the model again", side=side
         )
     try:
-        return slow_tokenizer(kept, special, size, side)
+        return slow_tokenizer(slow_files, special, size, side)
     except CheckpointError:
         raise
     except Exception as error:  # transformers and sentencepiece may raise anything

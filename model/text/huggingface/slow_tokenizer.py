@@ -79,8 +79,8 @@ class SlowTokenizer(ForeignTokenizer):
         return [*ends[:-1], len(text)] if ends else []
 
     def decode(self, ids: Sequence[int]) -> str:
-        kept = [token for token in ids if token not in self.special]
-        return str(self._inner.convert_tokens_to_string(self._inner.convert_ids_to_tokens(kept))).strip()
+        text_ids = [token for token in ids if token not in self.special]
+        return str(self._inner.convert_tokens_to_string(self._inner.convert_ids_to_tokens(text_ids))).strip()
 
     def _shown(self, token: int) -> str:
         return str(self._inner.convert_ids_to_tokens(token) or f"<{token}>")
@@ -176,8 +176,8 @@ def write_older(files: Files, folder: Path) -> None:
 def of_class(files: Files, name: str) -> Files:
     """Files without the model's config, which name `name` as the tokenizer's class in transformers."""
     settings = json.dumps(_record(files, NAMES) | {"tokenizer_class": name}, ensure_ascii=False)
-    kept = {file: content for file, content in files.items() if file != CONFIG}
-    return {**kept, NAMES: settings.encode()}
+    others = {file: content for file, content in files.items() if file != CONFIG}
+    return {**others, NAMES: settings.encode()}
 
 
 def in_json(files: Files) -> dict[str, str]:
@@ -223,8 +223,8 @@ def _harmless(files: Files) -> Files:
     harmless = dict(files)
     for file in {NAMES, SPECIAL} & files.keys():
         settings = [(name, value) for name, value in _record(files, file).items() if not _is_unnamed(name, value)]
-        kept = {name: value for name, value in settings if name not in PATHS and not name.endswith(PATHS_END)}
-        harmless[file] = json.dumps(kept).encode()
+        record = {name: value for name, value in settings if name not in PATHS and not name.endswith(PATHS_END)}
+        harmless[file] = json.dumps(record).encode()
     return harmless
 
 

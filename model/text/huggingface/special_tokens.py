@@ -74,11 +74,11 @@ class ForeignTokenizer(Tokenizer):
     def into(self, language: str) -> Tokenizer:
         if language not in self.languages:
             return super().into(language)
-        begun, chosen = self._target[:1], self.languages[language]
-        alone = self._special_tokens.language_first or not begun or begun[0] in self.languages.values()
+        start, chosen = self._target[:1], self.languages[language]
+        alone = self._special_tokens.language_first or not start or start[0] in self.languages.values()
         other = copy(self)
         other._other = None
-        other._target = (chosen,) if alone else (*begun, chosen)
+        other._target = (chosen,) if alone else (*start, chosen)
         return other
 
     def __len__(self) -> int:
@@ -122,13 +122,13 @@ def names_of(folder: Path) -> dict[str, Any]:
 
 def template_in(names: Mapping[str, Any], wanted: str = DEFAULT) -> str:
     """Template of conversations in the settings of a tokenizer, of several the `wanted` one; "": there is none."""
-    found = names.get(TEMPLATE)
-    if isinstance(found, list):
-        named = {each.get("name"): each.get("template") for each in found if isinstance(each, dict)}
-        found = named.get(wanted)
+    template = names.get(TEMPLATE)
+    if isinstance(template, list):
+        named = {each.get("name"): each.get("template") for each in template if isinstance(each, dict)}
+        template = named.get(wanted)
     elif wanted != DEFAULT:
         return ""
-    return found if isinstance(found, str) and len(found) <= LARGEST_TEMPLATE else ""
+    return template if isinstance(template, str) and len(template) <= LARGEST_TEMPLATE else ""
 
 
 def special_tokens(
@@ -161,7 +161,7 @@ def special_tokens(
     stops = ids_in("eos_token_id") or (() if end is None else (end,))
     rules = generation or settings  # of generation, a config.json counts only without the other, as in transformers
     forced = rules.get("forced_bos_token_id")  # one id: transformers takes no list here
-    begun = ids_in("decoder_start_token_id")[:1] or ids_in("bos_token_id")[:1]
+    start = ids_in("decoder_start_token_id")[:1] or ids_in("bos_token_id")[:1]
     return SpecialTokens(
         padding=id_for("padding"),
         unknown=id_for("unknown"),
@@ -169,7 +169,7 @@ def special_tokens(
         end=end,
         mask=id_for("mask"),
         stops=frozenset(stops),
-        target=(*begun, *(() if isinstance(forced, list) else tokens_in(forced, size))),
+        target=(*start, *(() if isinstance(forced, list) else tokens_in(forced, size))),
         rules=rules_in(rules, size, stops),
         language_first=settings.get("model_type") in LANGUAGE_FIRST and not ids_in("decoder_start_token_id"),
     )
@@ -179,8 +179,8 @@ def languages_in(names: Iterable[str], id_of: Callable[[str], int | None], size:
     """Ids of the tokens that say a language, by their names, among those of special tokens; none where there is one
     alone.
     """
-    found = {name: id_of(name) for name in sorted(names) if LANGUAGE.fullmatch(name)}
-    known = {name: token for name, token in found.items() if token is not None and 0 <= token < size}
+    ids = {name: id_of(name) for name in sorted(names) if LANGUAGE.fullmatch(name)}
+    known = {name: token for name, token in ids.items() if token is not None and 0 <= token < size}
     return known if len(known) > 1 else {}
 
 
@@ -202,15 +202,15 @@ def named_tokens(names: Mapping[str, Any], inner: tokenizers.Tokenizer) -> list[
         more = names.get(name)
         values += more.values() if isinstance(more, Mapping) else more if isinstance(more, list) else []
     known = {token.content for token in inner.get_added_tokens_decoder().values()}
-    found: dict[str, tokenizers.AddedToken] = {}
+    tokens: dict[str, tokenizers.AddedToken] = {}
     for value in values:
         content = name_of(value)
         if content and content not in known and inner.token_to_id(content) is not None:
             settings = value if isinstance(value, Mapping) else {}
             ways = {way: settings.get(way) is True for way in ("single_word", "lstrip", "rstrip", "normalized")}
             special = settings.get("special") is not False or value not in values[: len(listed or ())]
-            found.setdefault(content, tokenizers.AddedToken(content, **ways, special=special))
-    return list(found.values())
+            tokens.setdefault(content, tokenizers.AddedToken(content, **ways, special=special))
+    return list(tokens.values())
 
 
 def saved_json(

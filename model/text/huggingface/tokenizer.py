@@ -110,11 +110,11 @@ class HuggingFaceTokenizer(ForeignTokenizer):
         before, after = self._around
         if role == "target":
             usual = next((token for token in (self.start, self.padding) if token is not None), 0)
-            begun = list(self._target) or [usual]
-            said = begun[0] in self.languages.values()
-            if len(begun) == 1 and before == [self.start] and before != begun and not said:
-                begun += before  # as in training: the start, then a text as the tokenizer frames it
-            return begun, []
+            prefix = list(self._target) or [usual]
+            has_language = prefix[0] in self.languages.values()
+            if len(prefix) == 1 and before == [self.start] and before != prefix and not has_language:
+                prefix += before  # as in training: the start, then a text as the tokenizer frames it
+            return prefix, []
         return before, [] if role == "prompt" else after
 
     def framed(self, text: str, role: Role, length: int) -> Tokens:
@@ -196,9 +196,9 @@ class HuggingFaceTokenizer(ForeignTokenizer):
 
     def decode(self, ids: Sequence[int]) -> str:
         """Text of `ids` without special tokens and without a last character that is not whole."""
-        kept = [token for token in ids if token not in self._set_apart]
+        text_ids = [token for token in ids if token not in self._set_apart]
         with panics_named("these tokens"):
-            text = self._cutter.decode(kept)
+            text = self._cutter.decode(text_ids)
         return text.rstrip("\N{REPLACEMENT CHARACTER}")
 
     @cached_property

@@ -73,13 +73,13 @@ class LiveTraining:
         longest: float = math.inf,
         owner: str = "",
         batches: BatchSizes | None = None,
-        kept: Path | None = None,
+        folder: Path | None = None,
         going_on: KeptTraining | None = None,
         **budgets: int,
     ) -> None:
         """source: for the model card. unseen: seconds without `heartbeat` after which it pauses. longest: seconds that
         its steps may take in all. batches: which `advance` and `run` take; None: those of the settings, which are those
-        of the first step. owner: by what it is known who may steer it. kept: folder in which another process
+        of the first step. owner: by what it is known who may steer it. folder: folder in which another process
         finds it, by `read_kept`. going_on: what was found there, to stand where that stood. budgets: see `Film`.
 
         Raises nothing: where a training cannot be prepared, the snapshot has failed, with a sentence that says why.
@@ -92,7 +92,7 @@ class LiveTraining:
         self._prepare: Callable[[], RecordedTrainer] = lambda: RecordedTrainer(
             start, material, settings, probe, **budgets
         )
-        self._kept, self._going_on, self._start_kept = kept, going_on, False
+        self._kept, self._going_on, self._start_kept = folder, going_on, False
         self._kept_at, self._kept_step = clock(), going_on.state["step"] if going_on else 0
         self._longest, self._used = longest, 0.0  # seconds of its steps
         self._choosing = Lock("choices")  # around what is read of the settings and written back
@@ -423,8 +423,8 @@ class LiveTraining:
         if self._start_kept:
             self._keep(lambda folder: keep_state(folder, recorded, self.batches))
         elif data is not None:  # after the first step, which is waited for; without its data nobody could go on with it
-            begun = self.start, data, self.source, self.owner
-            self._keep(lambda folder: keep_first(folder, *begun, recorded, self.batches))
+            origin = self.start, data, self.source, self.owner
+            self._keep(lambda folder: keep_first(folder, *origin, recorded, self.batches))
             self._start_kept = True
 
     def _keep(self, write: Callable[[Path], None]) -> None:

@@ -121,11 +121,11 @@ class PendingSteps:
         if self._several and len(steps) > 1:
             self._several.load(after)
             drifts += self._gains.drifts(self._several.of(self._gains.weights))
-            shown = film.record(steps, self._several.model)
+            frames = film.record(steps, self._several.model)
         else:
-            shown = film.record(self._one_by_one(steps, drifts))
+            frames = film.record(self._one_by_one(steps, drifts))
         ratios = self._gradients.update_ratios(changes, after)
-        figures = zip(steps, ratios, drifts or [{}] * len(steps), shown, strict=True)
+        figures = zip(steps, ratios, drifts or [{}] * len(steps), frames, strict=True)
         return {step: ratio | drift | frame for step, ratio, drift, frame in figures}
 
     def _one_by_one(self, steps: Sequence[int], drifts: list[Figures]) -> Iterator[int]:

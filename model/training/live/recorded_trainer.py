@@ -237,7 +237,7 @@ class RecordedTrainer:
         if settings.batch_tokens <= self.settings.batch_tokens:
             return 0
         network = self.trainer.network
-        return require_room(network.config, self.trainer.train, settings, self.trainer.device, begun=True)
+        return require_room(network.config, self.trainer.train, settings, self.trainer.device, running=True)
 
     def _use(self, settings: RunSettings) -> None:
         if settings != self.settings:

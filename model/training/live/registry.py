@@ -29,14 +29,14 @@ def weak_size(training: LiveTraining) -> Callable[[], int]:
     reference = weakref.ref(training)
 
     def size() -> int:
-        found = reference()
-        return found.size if found else 0
+        live = reference()
+        return live.size if live else 0
 
     return size
 
 
 class TrainingRegistry:
-    """Live trainings by key, for any thread. A timer frees trainings without a heartbeat for `kept` seconds.
+    """Live trainings by key, for any thread. A timer frees trainings without a heartbeat for `retention` seconds.
 
     What ends, makes and registers under one key is done by one thread at a time, see `alone`.
     """
@@ -44,11 +44,11 @@ class TrainingRegistry:
     def __init__(
         self,
         limit: int = LIMIT,
-        kept: float = KEPT,
+        retention: float = KEPT,
         clock: Callable[[], float] = time.monotonic,
         timer: Callable[[float, Callable[[], None]], threading.Timer] = threading.Timer,
     ) -> None:
-        self.slots, self.kept, self._clock, self._new_timer = Slots(limit), kept, clock, timer
+        self.slots, self.retention, self._clock, self._new_timer = Slots(limit), retention, clock, timer
         self._trainings: dict[str, LiveTraining] = {}
         self._timer: threading.Timer | None = None
         self._lock = Lock("registry")  # around the dictionary, never while a training is made or freed
@@ -151,14 +151,14 @@ class TrainingRegistry:
             return list(self._trainings.items())
 
     def _is_left(self, training: LiveTraining) -> bool:
-        return self._clock() - training.seen >= self.kept
+        return self._clock() - training.seen >= self.retention
 
     def _set_timer(self, now: float) -> None:
         if self._timer:
             self._timer.cancel()
             self._timer = None
         if self._trainings:
-            due = min(training.seen for training in self._trainings.values()) + self.kept
+            due = min(training.seen for training in self._trainings.values()) + self.retention
             self._timer = self._new_timer(max(1.0, due - now), self.sweep)
             self._timer.daemon = True
             self._timer.start()

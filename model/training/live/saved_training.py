@@ -167,9 +167,9 @@ def read_kept(folder: Path) -> KeptTraining:
         ) from error
 
 
-def go_on(recorded: RecordedTrainer, kept: KeptTraining) -> None:
-    """Have a new trainer of the same model, data and settings stand where the kept one stood."""
-    state, tensors, run = kept.state, kept.tensors, recorded.run
+def go_on(recorded: RecordedTrainer, snapshot: KeptTraining) -> None:
+    """Have a new trainer of the same model, data and settings stand where the snapshot was taken."""
+    state, tensors, run = snapshot.state, snapshot.tensors, recorded.run
     weights = {name.removeprefix("key."): tensor for name, tensor in tensors.items() if name.startswith("key.")}
     key = KeyFrame(run.number, int(state["step"]), RunSettings.from_record(state["now"]), weights, state["figures"])
     rows = zip(tensors["film.steps"].tolist(), tensors["film.weights"], tensors["film.values"], strict=True)

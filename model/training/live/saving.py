@@ -25,8 +25,8 @@ from model.training.trainer import Trainer
 Record = dict[str, Any]
 
 
-def training_record(trainer: Trainer, material: TrainingData, source: Source, example: str, kept: str) -> Record:
-    """Contents of training.json. kept: "best" or "last", the validation whose weights the checkpoint has."""
+def training_record(trainer: Trainer, material: TrainingData, source: Source, example: str, validation: str) -> Record:
+    """Contents of training.json. validation: "best" or "last", the validation whose weights the checkpoint has."""
     validates = len(trainer.validation) > 0
     return {
         "data": source.data,
@@ -35,7 +35,7 @@ def training_record(trainer: Trainer, material: TrainingData, source: Source, ex
         "example": example,
         **material.record(),
         "steps": trainer.progress.step,
-        "kept": kept if validates else "last",
+        "kept": validation if validates else "last",
         "settings": {name: getattr(trainer.settings, name) for name in TRAINING_OPTIONS},
         "seed": trainer.settings.seed,
         "validation_loss": trainer.progress.best_validation if validates else None,
@@ -52,10 +52,10 @@ def frozen(recorded: RecordedTrainer, start: TextModel, source: Source) -> tuple
     with recorded.trainer.averaged_weights():
         model = alone(recorded.model)
     example = recorded.model.source_tokenizer.decode(recorded.probe.source.ids)
-    record = training_record(recorded.trainer, recorded.material, source, example, kept="last")
+    record = training_record(recorded.trainer, recorded.material, source, example, validation="last")
     record["validation_loss"] = recorded.run.curves.latest("validation")
-    begun = [begun_from(start), *incomparable(start, record)]
-    record["note"] = " ".join([*begun, *_changes(recorded.run), *_exactness(recorded.run)])
+    sentences = [begun_from(start), *incomparable(start, record)]
+    record["note"] = " ".join([*sentences, *_changes(recorded.run), *_exactness(recorded.run)])
     return model, record
 
 

@@ -11,7 +11,7 @@ from tests.model.examples import config
 def test_the_mean_stays_and_the_variance_is_the_formulas(rate):
     x = torch.randn(400)
     found = over_masks(x, rate, 2000, "seed")
-    assert found.kept == pytest.approx(1 - rate, abs=0.003)
+    assert found.share == pytest.approx(1 - rate, abs=0.003)
     assert float((found.mean * x).sum() / x.square().sum()) == pytest.approx(1, abs=0.02)
     assert float(found.variance.sum() / x.square().sum()) == pytest.approx(rate / (1 - rate), rel=0.05)
     assert found.counts[:4] == [1, 2, 5, 10]

@@ -31,7 +31,7 @@ def test_ours_keeps_what_the_formula_says(kind, options) -> None:
         state.log_probabilities(torch.tensor([IDS]))
     room = state.cache.layers[0].self_attention.room
     assert room is not None
-    assert state.kept()[0][0].data_ptr() == room[0].data_ptr()
+    assert state.keys_and_values()[0][0].data_ptr() == room[0].data_ptr()
 
 
 def test_half_precision_takes_half_the_bytes() -> None:

@@ -59,9 +59,9 @@ def test_sampling_is_applied_to_the_logits_that_are_there():
     first = 1 / (1 + math.exp(-2))  # two tokens whose logits, 1 apart, are divided by 0.5
     assert after.after.tolist() == pytest.approx([first, 1 - first, 0, 0])
     assert after.left == 2
-    assert after.kept == pytest.approx(float(LOGITS[0].softmax(dim=-1)[:2].sum()))
+    assert after.mass == pytest.approx(float(LOGITS[0].softmax(dim=-1)[:2].sum()))
     everything = predictions.sampled(LOGITS[0], Sampling())
-    assert (everything.left, everything.kept) == (4, pytest.approx(1))
+    assert (everything.left, everything.mass) == (4, pytest.approx(1))
     assert_close(everything.after, everything.before)
 
 

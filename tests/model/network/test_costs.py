@@ -122,7 +122,7 @@ def test_the_cache_is_what_writing_keeps(options):
         pairs = [
             pair
             for layer in context.cache.layers
-            for pair in (layer.self_attention.room, layer.cross_attention.kept)
+            for pair in (layer.self_attention.room, layer.cross_attention.keys_and_values)
             if pair
         ]
         length = context.cache.length

@@ -81,7 +81,7 @@ def facts(drawn: Sampled) -> list[str]:
     before, after = (float(entropies(each)) for each in (drawn.before, drawn.after))
     return [
         Message("{left} of {size} tokens left", left=f"{drawn.left:,}", size=f"{size:,}"),
-        Message("they had probability {kept}", kept=significant(drawn.kept)),
+        Message("they had probability {kept}", kept=significant(drawn.mass)),
         Message("entropy {before} → {after} nats", before=significant(before), after=significant(after)),
     ]
 

@@ -152,7 +152,7 @@ def _claims(x: Tensor, statistics: MaskStatistics, rate: float) -> list[float]:
     size = float(x.square().sum())
     slope = float((statistics.mean * x).sum()) / size if size else float("nan")
     variance = float(statistics.variance.sum()) / size if size else float("nan")
-    return [statistics.kept, slope, slope * (1 - rate), variance]
+    return [statistics.share, slope, slope * (1 - rate), variance]
 
 
 def pinned_measured(inputs: Inputs, name: str, position: int, rate: float, masks: int) -> Vector | None:

@@ -42,7 +42,7 @@ def test_other_bytes_than_the_formulas_are_wrong() -> None:
         return [replace(size, own=2 * size.own) for size in measure(*given)]
 
     assert last(model_of("decoder-only"), measured=doubled).verdict is Verdict.WRONG
-    odd = last(model_of("decoder-only"), kept=lambda variant, shape: kept_bytes(variant, shape) + 1)
+    odd = last(model_of("decoder-only"), variant_size=lambda variant, shape: kept_bytes(variant, shape) + 1)
     assert odd.verdict is Verdict.WRONG
     unknown = last(
         model_of("decoder-only"), measured=lambda *given: [replace(size, formula=None) for size in measure(*given)]

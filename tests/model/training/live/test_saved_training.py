@@ -152,7 +152,7 @@ def test_a_kill_at_any_moment_of_the_first_keeping_leaves_nothing_or_what_can_be
 
 def test_of_a_training_whose_data_are_unknown_nothing_is_kept(tmp_path):
     model = model_of("decoder-only")
-    training = LiveTraining(model, material("decoder-only"), SETTINGS, probe(model), kept=tmp_path / "run")
+    training = LiveTraining(model, material("decoder-only"), SETTINGS, probe(model), folder=tmp_path / "run")
     advanced(training, 1)
     assert not (tmp_path / "run").exists()
 

@@ -205,7 +205,7 @@ def test_dropout_is_measured_on_the_pinned_vector_once(pinned, monkeypatch):
     assert np.allclose([last.xs, last.ys], [x.sort().values, found.mean[x.argsort()]])
     size = float(x.square().sum())
     slope = float((found.mean * x).sum()) / size
-    expected = [found.kept, slope, slope * (1 - rate), float(found.variance.sum()) / size]
+    expected = [found.share, slope, slope * (1 - rate), float(found.variance.sum()) / size]
     assert dropout.summary(measured, kept, rate)["measured, pinned"].tolist() == pytest.approx(expected, rel=1e-5)
 
 
