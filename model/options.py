@@ -115,7 +115,7 @@ class Option:
         return value
 
     def unchanged(self, value: Any, before: Any) -> bool:
-        """Whether a field that `before` was written into still has it: it holds six digits."""
+        """True if a field that `before` was written into still has it: it holds six digits."""
         return bool(value in (before, self.parse(field_text(before))))
 
 

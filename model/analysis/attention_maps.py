@@ -101,7 +101,7 @@ class Maps:
 
     @property
     def small(self) -> bool:
-        """Whether the trace computes all heads of a layer and keeps them."""
+        """True if the trace computes all heads of a layer and keeps them."""
         return self.heads * self.queries * self.keys <= KEPT_MAP or self.recorded
 
     @property
@@ -222,8 +222,8 @@ def rollout(maps: Maps, heads: Heads, residual: bool = True) -> Float[Tensor, "t
 
 
 def combined_sink(maps: Maps, heads: Heads, combination: str) -> Float[Tensor, " query"] | None:
-    """What these heads together keep for no key: of "average" the mean, of "maximum" the largest, of "rollout" what is
-    left of each position; None: no head has a sink.
+    """Weight that these heads together give to no key: of "average" the mean, of "maximum" the largest, of "rollout"
+    what is left of each position; None: no head has a sink.
     """
     sinks = [maps.sink(layer, slice(head, head + 1)) for layer, head in heads]
     if any(sink is None for sink in sinks):

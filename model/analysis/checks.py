@@ -48,12 +48,12 @@ class Check:
 
     @property
     def passed(self) -> bool:
-        """Whether the error is within the tolerance."""
+        """True if the error is within the tolerance."""
         return self.error <= self.tolerance < math.inf  # False for NaN
 
     @property
     def possible(self) -> bool:
-        """Whether this model shows what has to be compared, where there is something."""
+        """True if this model shows what has to be compared, where there is something."""
         return bool(self.modules) or not self.all_modules
 
 
@@ -122,7 +122,7 @@ class _Worst:
                 self.error, self.name = largest, name
 
     def check(self, name: str, all_modules: int = 0) -> Check:
-        """What was found, by its name."""
+        """Check with the largest error of what was compared."""
         modules = len(self._modules)
         return Check(name, self.error, self.tolerance, self.cells, self.name, modules, all_modules)
 
@@ -254,7 +254,7 @@ def _compare_heads(
 
 
 def _has_two_ways(trace: Trace, path: str) -> bool:
-    """Whether the heads of the attention at `path` can be computed step by step and by a fused kernel, one of which the
+    """True if the heads of the attention at `path` can be computed step by step and by a fused kernel, one of which the
     pass did.
     """
     if not trace.maps:
@@ -290,7 +290,7 @@ def _of_heads(
 
 
 def _removed(trace: Trace, path: str, heads: slice) -> list[int]:
-    """Which of these heads were removed from the pass, counted among them."""
+    """Numbers of the heads that were removed from the pass, counted among these."""
     removed = (head - heads.start for head in removed_heads(trace.changes, *kind_and_layer(path)))
     return [head for head in removed if 0 <= head < heads.stop - heads.start]
 

@@ -15,7 +15,7 @@ from model.inference.text_model import TextModel
 
 
 def has_experts(trace: Trace, stack: str, layer: int) -> bool:
-    """Whether the trace has the gates of a layer's experts."""
+    """True if the trace has the gates of a layer's experts."""
     return f"{path_of(stack, layer)}.gates" in trace
 
 

@@ -53,7 +53,7 @@ def threshold(activation: str) -> float:
 
 
 def off(units: Float[Tensor, "*batch unit"], largest: float) -> Bool[Tensor, "*batch unit"]:
-    """Whether each unit is off: its activation is at most `largest` in size, and not NaN."""
+    """True where a unit is off: its activation is at most `largest` in size, and not NaN."""
     return units.abs() <= largest
 
 
@@ -122,7 +122,7 @@ class Seen:
         record.positions += len(units)
 
     def on(self, network: nn.Module, path: str) -> Bool[Tensor, " unit"]:
-        """Whether each unit of the feed-forward network at `path` has ever been on."""
+        """True where a unit of the feed-forward network at `path` has ever been on."""
         return self._records[network][path].on
 
     def positions(self, network: nn.Module, path: str) -> int:
@@ -194,7 +194,7 @@ def write_scores(network: Network, path: str, unit: int) -> Float[Tensor, " toke
 
 
 def reaches_output(config: TransformerConfig, stack: str) -> bool:
-    """Whether the unembedding reads a stack's stream; that of an encoder below a decoder it does not."""
+    """True if the unembedding reads a stack's stream; that of an encoder below a decoder it does not."""
     return stack == "decoder" or config.kind == "encoder-only"
 
 

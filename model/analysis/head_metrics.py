@@ -64,7 +64,7 @@ def induction(weights: Float[Tensor, "*batch query key"], after: Bool[Tensor, "q
 
 
 def after_the_same(labels: Sequence[str]) -> Bool[Tensor, "query key"]:
-    """Whether a key stands right after an earlier token that is the same as the query; never the query itself."""
+    """True where a key stands right after an earlier token that is the same as the query; never the query itself."""
     numbers = {label: number for number, label in enumerate(labels)}
     ids = torch.tensor([numbers[label] for label in labels])
     same = ids[:, None] == ids

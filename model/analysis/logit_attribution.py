@@ -53,7 +53,7 @@ class Attribution:
 
     @property
     def holds(self) -> bool:
-        """Whether the parts add up."""
+        """True if the parts add up."""
         return self.error <= self.allowed < math.inf  # False for NaN
 
 
@@ -98,12 +98,12 @@ class FrozenStream:
         return FrozenNorm(norm, self.trace[f"{path}.input"][self.position]) if isinstance(norm, Norm) else None
 
     def added_by(self, number: int, vectors: Float[Tensor, "part d_model"]) -> Float[Tensor, "part d_model"]:
-        """What becomes of vectors that block `number` adds, in what the vocabulary's matrix reads."""
+        """Vectors that block `number` adds, as the vocabulary's matrix reads them: behind the norms that follow."""
         norm = self._norms[number]
         return self.onward(vectors if norm is None else norm(vectors), number + 1)
 
     def onward(self, vectors: Float[Tensor, "part d_model"], after: int) -> Float[Tensor, "part d_model"]:
-        """What becomes of vectors in the stream behind `after` blocks."""
+        """Vectors in the stream behind `after` blocks, as they are at its end: scaled by each norm that follows."""
         for norm in self._norms[after:]:
             if not self.residual:
                 vectors = torch.zeros_like(vectors)
@@ -112,7 +112,7 @@ class FrozenStream:
 
     @property
     def shifts(self) -> Float[Tensor, "1 d_model"]:
-        """What becomes of the β of all these norms."""
+        """Sum of the β of all these norms, each scaled by those that follow."""
         total = torch.zeros_like(self.at(self.blocks[0].before))[None]
         for number, norm in enumerate(self._norms):
             if norm is not None:
@@ -177,7 +177,7 @@ def head_attribution(trace: Trace, position: int, layer: int) -> Attribution:
 
 
 def _heads(trace: Trace, path: str, position: int) -> tuple[Float[Tensor, "head d_model"], Float[Tensor, "1 d_model"]]:
-    """What each head of an attention writes at a position, o_h W_O^h, and the bias of W_O."""
+    """Output of each head of an attention at a position, o_h W_O^h, and the bias of W_O."""
     attention = trace.attention_at(path)
     heads = exact(trace[f"{path}.heads"][:, position])
     if getattr(attention, "unclear", None):

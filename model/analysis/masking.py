@@ -170,7 +170,7 @@ def fills(
 
 
 def _accepted(scores: Tensor, number: float) -> bool:
-    """Whether torch takes a number: it refuses one that the type would turn into −∞."""
+    """True if torch takes a number: it refuses one that the type would turn into −∞."""
     try:
         scores[:1].masked_fill(torch.ones_like(scores[:1], dtype=torch.bool), number)
     except RuntimeError:

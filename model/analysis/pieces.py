@@ -36,7 +36,7 @@ class Pieces:
 
     @property
     def joined(self) -> bool:
-        """Whether any run has several tokens."""
+        """True if any run has several tokens."""
         return len(self) < len(self.tokens)
 
     @cached_property
@@ -114,21 +114,21 @@ def _spans(firsts: Sequence[int], count: int) -> list[tuple[int, int]]:
 
 
 def _joins(before: str, label: str, inside: str) -> bool:
-    """Whether what stands after `before` goes on with its word; both are whole characters."""
+    """True if what stands after `before` goes on with its word; both are whole characters."""
     if inside:
         return label.startswith(inside) and len(label) > len(inside)
     return (_is_inside(before[-1:]) or before == SPACE) and _is_inside(label[:1])
 
 
 def _is_inside(character: str) -> bool:
-    """Whether a character can stand in a word that spaces part from the next."""
+    """True if a character can stand in a word that spaces part from the next."""
     if not character or not (character.isalnum() or unicodedata.category(character)[0] == "M"):
         return False
     return not unicodedata.name(character, "").startswith(UNSPACED)
 
 
 def _cut(labels: Sequence[str]) -> bool:
-    """Whether these labels end within a character."""
+    """True if these labels end within a character."""
     content = _bytes("".join(labels))
     for length in range(1, min(3, len(content)) + 1):
         byte = content[-length]

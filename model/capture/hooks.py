@@ -47,7 +47,7 @@ def changed(network: nn.Module, changes: tuple[Any, ...]) -> Iterator[None]:
 
 
 def is_watched() -> bool:
-    """Whether networks are recorded or changed in this context; never in compiled code."""
+    """True if networks are recorded or changed in this context; never in compiled code."""
     return not torch.compiler.is_compiling() and bool(recording.get() or changing.get())
 
 
@@ -60,7 +60,7 @@ def recorders_of(module: nn.Module) -> list[tuple[Any, str]]:
 
 
 def looks_ahead(network: nn.Module) -> bool:
-    """Whether a change to `network` makes the states of a token depend on later tokens."""
+    """True if a change to `network` makes the states of a token depend on later tokens."""
     return any(change.looks_ahead for change in changes_to(network))
 
 

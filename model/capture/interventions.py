@@ -31,7 +31,7 @@ class Intervention:
 
     @property
     def looks_ahead(self) -> bool:
-        """Whether the states of a generated token come to depend on later ones, so that they cannot be cached."""
+        """True if the states of a generated token come to depend on later ones, so that they cannot be cached."""
         return False
 
     def before(self, path: str, module: nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -73,7 +73,7 @@ class MaskChange(AttentionChange):
         return (x, memory, self.change(mask, module, first), *cache)
 
     def concerns(self, path: str) -> bool:
-        """Whether the change is to the attention at `path`."""
+        """True if the change is to the attention at `path`."""
         return kind_and_layer(path)[0] == self.kind
 
     def change(self, mask: ChangedMask, attention: MultiHeadAttention, first: int) -> Mask:

@@ -163,11 +163,11 @@ class Trace:
         return attention
 
     def has_weights(self, path: str) -> bool:
-        """Whether the pass itself recorded the weights of the attention at `path`."""
+        """True if the pass itself recorded the weights of the attention at `path`."""
         return f"{path}.weights" in self._tensors
 
     def is_fused(self, path: str) -> bool:
-        """Whether a fused kernel computed the heads of the attention at `path` in the pass."""
+        """True if a fused kernel computed the heads of the attention at `path` in the pass."""
         return path in self._fused
 
     def keep_kernel(self, path: str, is_fused: bool) -> None:

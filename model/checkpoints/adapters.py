@@ -105,7 +105,7 @@ def shown_base(named: str) -> str:
 
 
 def is_adapter(path: Path) -> bool:
-    """Whether a folder has an adapter of PEFT, and no weights of a whole model."""
+    """True if a folder has an adapter of PEFT, and no weights of a whole model."""
     if not (path / ADAPTER_CONFIG).is_file():
         return False
     return not any((path / f"{name}{end}").is_file() for name in (SAFETENSORS, PYTORCH) for end in ("", ".index.json"))
@@ -410,7 +410,7 @@ class _Merging:
         return changes
 
     def _step(self, module: str, parts: dict[str, TensorInfo]) -> tuple[Step, str, tuple[int, ...]]:
-        """What the parts do to a weight, its kind, and the shape that the weight must have."""
+        """Step that changes a weight by these parts, its kind, and the shape that the weight must have."""
         transposed = self.settings.get("model_type") in CONV1D and bool(IN_LAYERS.search(module))
         kinds = parts.keys() - {MAGNITUDE}
         if kinds == set(LORA) or kinds == set(EMBEDDING):
@@ -709,7 +709,7 @@ class _Merging:
 
 
 def _same(change: Change, other: Change) -> bool:
-    """Whether two changes of one weight are the same, as of an embedding and the output that is tied to it."""
+    """True if two changes of one weight are the same, as of an embedding and the output that is tied to it."""
     return change.weight is other.weight and torch.allclose(change.merged(), other.merged(), atol=1e-6)
 
 

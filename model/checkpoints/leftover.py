@@ -71,7 +71,7 @@ def leftover(names: Iterable[str], modules: Collection[str], trunk: str, name: s
 
 
 def is_harmless(name: str) -> bool:
-    """Whether a tensor of this name changes nothing that a model computes of its texts."""
+    """True if a tensor of this name changes nothing that a model computes of its texts."""
     known = (BUFFER, TABLE, COMPUTED, POOLER, TASK_HEADS, OF_INPUTS)
     return is_of_training(name) or any(pattern.search(name) for pattern in known)
 

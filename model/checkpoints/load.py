@@ -88,7 +88,7 @@ def open_foreign(path: Path, device: torch.device, dtype: torch.dtype, hints: Lo
 
 
 def _has_own_names(folder: Path, settings: Mapping[str, Any]) -> bool:
-    """Whether the weights of a folder of transformers have names that none of its classes has, as Meta's and litgpt's,
+    """True if the weights of a folder of transformers have names that none of its classes has, as Meta's and litgpt's,
     which are written beside the same config.json. What it wrote itself of other families it translates, as Mistral's.
     """
     files = files_of_weights(folder)

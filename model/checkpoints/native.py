@@ -75,7 +75,7 @@ def _record(training: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def is_ours(folder: Path, options: Mapping[str, Any] | None = None) -> bool:
-    """Whether a folder has a config.json of ours, which is neither Hugging Face's nor beside weights of another layout.
+    """True if a folder has a config.json of ours, which is neither Hugging Face's nor beside weights of another layout.
 
     options: content of the config.json, if it was read before.
     """
@@ -86,7 +86,7 @@ def is_ours(folder: Path, options: Mapping[str, Any] | None = None) -> bool:
 
 
 def is_hugging_face(settings: Mapping[str, Any]) -> bool:
-    """Whether a config.json of this content is one of transformers."""
+    """True if a config.json of this content is one of transformers."""
     return "model_type" in settings or "architectures" in settings
 
 

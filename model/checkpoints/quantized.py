@@ -112,7 +112,7 @@ def _refuse(name: str, kind: str, info: TensorInfo) -> NoReturn:
 
 
 def fp8_notes(table: Iterable[TensorInfo]) -> list[str]:
-    """What is assumed of FP8 weights, as a `plain_weights` table has them."""
+    """Assumptions about FP8 weights, as a `plain_weights` table has them."""
     loaded = {bool(info.loaded) for info in table if info.dtype.startswith(FLOAT8)}
     return [ROUNDED] * (True in loaded) + [UNSCALED] * (False in loaded)
 
@@ -136,7 +136,7 @@ def _codes(table: Sequence[TensorInfo]) -> tuple[str, TensorInfo] | None:
 
 
 def _is_whole(info: TensorInfo) -> bool:
-    """Whether a tensor that would be a weight has whole numbers."""
+    """True if a tensor that would be a weight has whole numbers."""
     if not WHOLE.fullmatch(info.values) or is_of_training(info.name):
         return False
     if BUFFER.search(info.name) or TABLE.search(info.name) or COUNTS.search(info.name):

@@ -64,7 +64,7 @@ class TensorInfo:
 
     @property
     def quantized(self) -> bool:
-        """Whether the file stores the values with fewer bits than the loaded type has."""
+        """True if the file stores the values with fewer bits than the loaded type has."""
         return bool(self.loaded) and self.bytes < self.elements * getattr(torch, self.loaded).itemsize
 
     @property
@@ -159,18 +159,18 @@ def size(table: Iterable[TensorInfo]) -> tuple[int, int]:
 
 
 def is_of_training(name: str) -> bool:
-    """Whether a tensor of this name belongs to an optimizer, a schedule of learning rates or a gradient scaler."""
+    """True if a tensor of this name belongs to an optimizer, a schedule of learning rates or a gradient scaler."""
     return bool(TRAINING.match(name))
 
 
 def is_parameter(info: TensorInfo) -> bool:
-    """Whether the tensor is a trained weight: neither state of a training nor a mask, count or table kept as buffer."""
+    """True if the tensor is a trained weight: neither state of a training nor a mask, count or table kept as buffer."""
     mask = BUFFER.search(info.name) and (len(info.shape) != 1 or info.values == "bool")
     return not (is_of_training(info.name) or mask or TABLE.search(info.name))
 
 
 def stamp_of(file: Path) -> tuple[int, int, int]:
-    """What changes when a file is replaced, written to or cut short."""
+    """Numbers that change when a file is replaced, written to or cut short."""
     status = file.stat()
     return status.st_ino, status.st_size, status.st_mtime_ns
 

@@ -315,7 +315,7 @@ SECONDS_KEPT = 600.0  # after the last window of a session was closed: for a rel
 
 @runtime_checkable
 class Transfer(Protocol):
-    """What is being downloaded."""
+    """Download that goes on."""
 
     def cancel(self) -> None:
         """End it as soon as its next piece arrives."""

@@ -37,7 +37,7 @@ def unwrapped(name: str, patterns: Sequence[str]) -> str:
 
 
 def _around(names: Collection[str], own: Sequence[str]) -> str:
-    """What all names begin with, up to the first dot, where it is no part of the model; else ""."""
+    """Beginning of all names up to the first dot, where it is no part of the model; else ""."""
     first, dot, _rest = next(iter(names), "").partition(".")
     root = first + dot
     if not dot or first.isdigit() or not all(name.startswith(root) and len(name) > len(root) for name in names):

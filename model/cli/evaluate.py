@@ -151,7 +151,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 def trained_on(model: TextModel, spec: str) -> tuple[bool, Literal["task", "content", "name"]]:
-    """Whether the model was trained on a part of these data, or they are of a built-in task; and by what that is known:
+    """True if the model was trained on a part of these data, or they are of a built-in task; and the way that is known:
     by their content, where its record has a digest of it, else by their name alone.
 
     Raises:

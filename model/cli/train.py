@@ -398,7 +398,7 @@ def validation_line(trainer: Trainer, report: StepReport) -> str:
 
 
 def sound(trainer: Trainer) -> bool:
-    """Whether the state of a run is finite, and so is the loss of a batch."""
+    """True if the state of a run is finite, and so is the loss of a batch."""
     if first_nonfinite(trainer.state_dict()):
         return False
     batch = next(unshuffled(trainer.validation if len(trainer.validation) else trainer.train, 1))

@@ -56,7 +56,7 @@ class FileContents:
 
     @property
     def titled(self) -> bool:
-        """Whether the first row names a source and a target."""
+        """True if the first row names a source and a target."""
         titles = [title.strip().lower() for title in self.records[0].cells] if self.records else []
         return {SOURCE, TARGET} <= set(titles)
 
@@ -175,7 +175,7 @@ def find_delimiter(text: str) -> str:
 
 
 def _is_spaced(text: str, delimiter: str) -> bool:
-    """Whether every row has the same columns, several, and a space before each but the first."""
+    """True if every row has the same columns, several, and a space before each but the first."""
     rows = [_cells(row, delimiter) if whole else () for _, row, whole in _rows(text, delimiter)]
     alike = len({len(cells) for cells in rows}) == 1 and len(rows) >= FEWEST and len(rows[0]) > 1
     return alike and all(cell.startswith(" ") for cells in rows for cell in cells[1:])

@@ -110,5 +110,5 @@ class PreparedData:
 
 @once
 def prepared() -> PreparedData:
-    """Those of this process."""
+    """Prepared datasets of this process."""
     return PreparedData()

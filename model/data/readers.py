@@ -43,7 +43,7 @@ def name_of(spec: str) -> str:
 
 
 def is_text(spec: str) -> bool:
-    """Whether `spec` names a text file, which may be a running text."""
+    """True if `spec` names a text file, which may be a running text."""
     return spec.lower().endswith(".txt")
 
 
@@ -123,7 +123,7 @@ NO_LETTERS = ("Cc", "Cn", "Co", "Cs")  # control characters and what is no chara
 
 
 def is_utf16(content: bytes) -> bool:
-    """Whether a file is a text in UTF-16, by its mark; else by zero bytes, which no text in UTF-8 has, where pairs of
+    """True if a file is a text in UTF-16, by its mark; else by zero bytes, which no text in UTF-8 has, where pairs of
     bytes are characters that can be printed.
     """
     if content.startswith(UTF16):

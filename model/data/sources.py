@@ -399,7 +399,7 @@ MADE_HERE = "in Vitrine"  # in the note of what was trained in the application
 
 
 def has_data_of(record: Mapping[str, Any]) -> bool:
-    """Whether the data of an earlier run are here with its split, by the name in its training record.
+    """True if the data of an earlier run are here with its split, by the name in its training record.
 
     The split of a run of the application whose record does not name it is unknown: its data do not count as here.
     """

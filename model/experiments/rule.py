@@ -189,7 +189,7 @@ def exceeds(a: Quantity, limit: float) -> Condition:
 
 
 def enough(seeds: int) -> Condition:
-    """As many seeds as a spread needs."""
+    """Condition that there are as many seeds as a spread needs."""
     return Condition(say("{seeds} seeds at least", seeds=SEEDS), seeds >= SEEDS, seeds=seeds)
 
 

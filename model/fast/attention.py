@@ -95,12 +95,12 @@ def fused(attention: MultiHeadAttention, query: Tensor, key: Tensor, value: Tens
 
 
 def is_fused(attention: MultiHeadAttention, query: Tensor, key: Tensor, value: Tensor, mask: Mask) -> bool:
-    """Whether `fused` computes these heads by a fused kernel: torch has none for every shape and device."""
+    """True if `fused` computes these heads by a fused kernel: torch has none for every shape and device."""
     return _has_kernel(query, key, value, _options(attention, query, key, mask)[0])
 
 
 def _has_kernel(query: Tensor, key: Tensor, value: Tensor, options: dict[str, Any]) -> bool:
-    """Whether torch chooses a fused kernel for these arguments; else, and where it does not tell, step by step."""
+    """True if torch chooses a fused kernel for these arguments; else, and where it does not tell, step by step."""
     if query.device.type == "mps":  # where torch cannot be asked
         return False
     arguments = (options.get("attn_mask"), options["dropout_p"], options.get("is_causal", False))

@@ -48,7 +48,7 @@ class Products:
 
     @property
     def onednn(self) -> bool:
-        """Whether oneDNN is chosen: as exact as float32 can be, and faster."""
+        """True if oneDNN is chosen: as exact as float32 can be, and faster."""
         if self.speed is None or self.error is None or self.own_error is None:
             return False
         return self.error <= ERROR * self.own_error and self.speed >= FASTER

@@ -21,7 +21,7 @@ LARGE = 1 << 22  # weights of a matrix from which several threads of torch gain 
 
 
 def suits(module: nn.Module) -> bool:
-    """Whether a layer, or the output, is computed here: on the CPU, in a precision that NumPy has."""
+    """True if a layer, or the output, is computed here: on the CPU, in a precision that NumPy has."""
     weights = list(module.parameters())
     if not weights or torch._C._len_torch_dispatch_stack() or torch._C._len_torch_function_stack():
         return False  # operations that are counted or redirected are torch's

@@ -44,7 +44,7 @@ class _Layout:
         self._packed: Tensor | None = None
 
     def is_of(self, weight: Tensor) -> bool:
-        """Whether `weight` is the same memory in the same version."""
+        """True if `weight` is the same memory in the same version."""
         return self._version == weight._version and weight.is_set_to(self._weight)
 
     def packed(self, text: object) -> Tensor | None:
@@ -96,7 +96,7 @@ def _packed(weight: Tensor) -> Tensor:
 
 @cache
 def is_faster(threads: int) -> bool:
-    """Whether the layout is faster on this machine (on an AMD EPYC it is), measured once in hundredths of a second.
+    """True if the layout is faster on this machine (on an AMD EPYC it is), measured once in hundredths of a second.
 
     threads: number of torch's threads.
     """

@@ -116,7 +116,7 @@ class _Search:
 
     @property
     def done(self) -> bool:
-        """Whether no hypothesis is left, or enough are finished and no tip is better than the worst of them."""
+        """True if no hypothesis is left, or enough are finished and no tip is better than the worst of them."""
         if self.tips[0] is None:
             return True
         if len(self.tree.finished) < self.beam:

@@ -189,7 +189,7 @@ class Translator(Writer):
         return _of_one_length(rows) if self.source_tokenizer.padding is None else [list(range(len(rows)))]
 
     def _limit(self, row: list[int], length: int | None) -> int:
-        """By default up to 2 × source + 16, as a model may repeat itself for ever; first tokens of a target count."""
+        """Most tokens, by default 2 × source + 16: a model may repeat itself for ever. First tokens count."""
         first, longest = len(self.target_tokenizer.margins("target")[0]), self.config.max_length
         return (min(longest, 2 * len(row) + 16) if length is None else min(length + first, longest)) - first
 

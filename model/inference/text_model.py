@@ -97,12 +97,12 @@ class TextModel:
 
     @property
     def predicts(self) -> bool:
-        """Whether the model has logits; a bare encoder has states only."""
+        """True if the model has logits; a bare encoder has states only."""
         return self.config.output_head != "none"
 
     @property
     def fills(self) -> bool:
-        """Whether the model can fill in masked tokens."""
+        """True if the model can fill in masked tokens."""
         return self.kind == "encoder-only" and self.predicts and self.source_tokenizer.mask is not None
 
     @property

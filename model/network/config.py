@@ -54,7 +54,7 @@ PRESETS: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True)
 class Units:
-    """What a feed-forward network consists of; None: unknown. activation: of its `width` units, "" where it is unknown.
+    """Parts of a feed-forward network; None: unknown. activation: of its `width` units, "" where it is unknown.
 
     experts: of as many units each, of which every token goes through `chosen`, by a router (Shazeer et al., 2017);
     0: there are none. shared: units beside them that every token goes through.
@@ -235,11 +235,11 @@ class TransformerConfig:
 
     @property
     def windowed(self) -> bool:
-        """Whether a layer has a window."""
+        """True if a layer has a window."""
         return self.window is not None
 
     def units_of(self, stack: str, layer: int) -> Units:
-        """What the feed-forward network of a layer consists of."""
+        """Parts of the feed-forward network of a layer."""
         return Units(self.d_ff, self.activation)
 
     def latent_of(self, layer: int) -> Latent | None:
@@ -278,17 +278,17 @@ class TransformerConfig:
 
     @property
     def ends_in_norm(self) -> bool:
-        """Whether a norm follows the last layer of a stack."""
+        """True if a norm follows the last layer of a stack."""
         return self.last_norm or self.norm_placement != "post"
 
     @property
     def gated(self) -> bool:
-        """Whether half of the feed-forward units gate the others (Shazeer, 2020)."""
+        """True if half of the feed-forward units gate the others (Shazeer, 2020)."""
         return self.activation in ("swiglu", "geglu", "geglu-tanh")
 
     @property
     def attention_biases(self) -> tuple[bool, bool]:
-        """Whether attentions have biases on queries, keys and values, and on their output."""
+        """True if attentions have biases on queries, keys and values, and on their output."""
         if self.attention_bias == "same":
             return self.bias, self.bias
         return self.attention_bias in ("inputs", "all"), self.attention_bias in ("output", "all")

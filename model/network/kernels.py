@@ -69,7 +69,7 @@ def kernels() -> Kernels:
 
 
 def are_plain() -> bool:
-    """Whether networks compute by the plain functions in this context, so that every step is a module's output."""
+    """True if networks compute by the plain functions in this context, so that every step is a module's output."""
     return _plain_wanted.get()
 
 

@@ -48,7 +48,7 @@ class Mask:
         return value
 
     def is_plain(self, queries: int, keys: int) -> bool:
-        """Whether all keys are visible, or the rule is the causal one for as many queries as keys."""
+        """True if all keys are visible, or the rule is the causal one for as many queries as keys."""
         near = self.window is None or self.window >= keys
         aligned = not self.causal or queries in (1, keys)  # a single query is the newest token and sees all
         return self.keys is None and self.pattern is None and near and aligned

@@ -79,7 +79,7 @@ class Norm(nn.Module):
         return scaled + shift, rounding.add_(shift.abs(), alpha=unit)
 
     def divisor(self, mean: Float[Tensor, "*batch"], std: Float[Tensor, "*batch"]) -> Float[Tensor, "*batch"]:
-        """What x, or x − μ, is divided by. mean, std: μ and σ of its positions."""
+        """Divisor of x, or of x − μ. mean, std: μ and σ of its positions."""
         raise NotImplementedError
 
 

@@ -143,7 +143,7 @@ def device_trouble(error: Exception) -> str:
 
 
 def is_out_of_memory(error: Exception) -> bool:
-    """Whether an error says that memory is exhausted."""
+    """True if an error says that memory is exhausted."""
     if isinstance(error, MemoryError | torch.OutOfMemoryError):
         return True
     return isinstance(error, RuntimeError) and any(words in str(error) for words in NO_MEMORY)

@@ -154,7 +154,7 @@ def clean(begin: int, end: int) -> Iterator[tuple[int, int]]:
 
 
 def within(address: int, places: Sequence[tuple[int, int]]) -> bool:
-    """Whether an address is in one of these places, which are in order."""
+    """True if an address is in one of these places, which are in order."""
     at = bisect_right(places, (address, sys.maxsize)) - 1
     return at >= 0 and address < places[at][1]
 

@@ -35,7 +35,7 @@ REFUSED = {
 
 
 class NotAFileError(OSError):
-    """What is no file where one is to be read: a folder, a device, or a pipe, at which a reader would wait for ever."""
+    """No file where one is to be read: a folder, a device, or a pipe, at which a reader would wait for ever."""
 
     def __init__(self) -> None:
         super().__init__("it is not a file")
@@ -173,7 +173,7 @@ def this_process() -> tuple[str, str]:
 
 
 def is_dead(host: str, process: str) -> bool:
-    """Whether a process was of this machine, and is no more."""
+    """True if a process was of this machine, and is no more."""
     if host != this_process()[0] or not process.isdecimal():
         return False
     try:

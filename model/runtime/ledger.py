@@ -18,7 +18,7 @@ UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 
 
 class NoRoomError(ValueError):
-    """What was asked for does not fit beside what is promised already."""
+    """More memory than fits beside the promises already given."""
 
 
 class Reservation:
@@ -73,7 +73,7 @@ class Ledger:
 
     @property
     def promises(self) -> tuple[Reservation, ...]:
-        """What is promised now."""
+        """Promises now in force."""
         promises = list(self._promises)  # in one step; tuple() may collect garbage, whose finalizers take one out
         return tuple(promises)
 

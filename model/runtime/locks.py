@@ -100,7 +100,7 @@ class Lock:
         self.release()
 
     def _is_owned(self) -> bool:
-        """Whether this thread holds it, as threading.Condition asks."""
+        """True if this thread holds it, as threading.Condition asks."""
         return self in _thread.locks
 
 

@@ -115,7 +115,7 @@ def new_bytes(func: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str
 
 @cache
 def makes_new(func: Any) -> bool:
-    """Whether an operation may make tensors of its own: not in place, and no view; `reshape` is either."""
+    """True if an operation may make tensors of its own: not in place, and no view; `reshape` is either."""
     views = any(result.alias_info for result in func._schema.returns)
     composite = torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "CompositeImplicitAutograd")
     return not func._schema.is_mutable and (not views or composite)

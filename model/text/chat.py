@@ -24,7 +24,7 @@ WORKER = Path(__file__).with_name("chat_worker.py")
 
 @dataclass(frozen=True)
 class Turn:
-    """What one role says in a conversation."""
+    """Message of one role in a conversation."""
 
     role: str
     content: str
@@ -40,7 +40,7 @@ class Conversation:
     written: tuple[tuple[int, int], ...] | None
 
     def counts(self, ends: Sequence[int]) -> list[bool]:
-        """Whether the loss counts each token, as one that the assistant wrote. ends: of the tokens in the text.
+        """True for each token that the loss counts, as one that the assistant wrote. ends: of the tokens in the text.
 
         Raises:
             ValueError: the template does not tell.
@@ -110,7 +110,7 @@ def tools_in(text: str) -> list[dict[str, Any]] | None:
 
 
 def takes(template: str, name: str) -> bool:
-    """Whether a template speaks of what it may be told by this name, such as tools."""
+    """True if a template speaks of what it may be told by this name, such as tools."""
     return re.search(rf"\b{name}\b", template) is not None
 
 

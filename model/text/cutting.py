@@ -134,12 +134,12 @@ class CutterElsewhere(Cutter):
 
 
 def cutter(inner: tokenizers.Tokenizer) -> Cutter:
-    """What cuts texts by a tokenizer, which stays as it is from now on."""
+    """Cutter of texts by a tokenizer, which must not change from now on."""
     return Cutter(inner) if all(map(is_known, expressions(inner))) else CutterElsewhere(inner)
 
 
 def is_known(expression: str) -> bool:
-    """Whether a regular expression takes time in proportion to a text: one of KNOWN, or plain characters."""
+    """True if a regular expression takes time in proportion to a text: one of KNOWN, or plain characters."""
     return expression in KNOWN or (expression.isascii() and expression.isalnum())
 
 
@@ -235,7 +235,7 @@ class Worker:
         self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True)
 
     def _has_place(self) -> bool:
-        """Whether it may live, if need be in the place of the one that has idled longest."""
+        """True if it may live, if need be in the place of the one that has idled longest."""
         with self._places:
             if len(self._alive) >= MOST:
                 workers = sorted(self._alive, key=lambda worker: worker._used)

@@ -28,7 +28,7 @@ class Processes:
 
     @property
     def main(self) -> bool:
-        """Whether this process prints and writes files."""
+        """True if this process prints and writes files."""
         return self.rank == 0
 
     @property
@@ -53,7 +53,7 @@ class Processes:
         return list(values)
 
     def any(self, here: bool) -> bool:
-        """Whether `here` is true in any process."""
+        """True if `here` is true in any process."""
         return self.sums(float(here))[0] > 0
 
     def close(self) -> None:
@@ -163,5 +163,5 @@ def _size(name: str) -> int:
 
 
 def prints_errors() -> bool:
-    """Whether this process prints errors: the first on its machine."""
+    """True if this process prints errors: the first on its machine."""
     return os.environ.get("LOCAL_RANK", "0") == "0"

@@ -116,7 +116,7 @@ def _separator(model: TextModel) -> str:
 
 
 def _fits(model: TextModel, pair: Pair) -> bool:
-    """Whether a model has enough positions for a question and its answer."""
+    """True if a model has enough positions for a question and its answer."""
     source, target = len(model.source_tokenizer.encode(pair.source)), len(model.target_tokenizer.encode(pair.target))
     if model.kind == "decoder-only":
         return source + target + 2 <= model.config.max_length  # <s> and the separator; </s> is not read

@@ -56,7 +56,7 @@ TOKENS = 4000  # of a batch of labels
 
 
 def counts_exactly(material: TrainingData, validation: Dataset) -> bool:
-    """Whether the share of exactly right answers can be counted from the predictions of single tokens.
+    """True if the share of exactly right answers can be counted from the predictions of single tokens.
 
     That is so where the rule of a task says what is right, and the labels of the validation split are all its answers,
     whole: then greedy decoding writes an answer to the character just where each of its tokens is the most probable

@@ -117,7 +117,7 @@ class Trainer:
 
     @property
     def finished(self) -> bool:
-        """Whether the last step is done, or the validation loss has not fallen for `patience` validations."""
+        """True if the last step is done, or the validation loss has not fallen for `patience` validations."""
         patience = self.settings.patience
         return self.progress.step >= self.total_steps or (patience is not None and self.progress.since_best >= patience)
 

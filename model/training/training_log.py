@@ -41,7 +41,7 @@ class Course:
 
     @property
     def says_something(self) -> bool:
-        """Whether there is any loss."""
+        """True if there is any loss."""
         return bool(self.training or self.validation)
 
 

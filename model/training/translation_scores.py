@@ -48,7 +48,7 @@ def find_tokenizer(texts: Sequence[str]) -> FoundTokenizer:
 
 
 def is_installed(tokenizer: str) -> bool:
-    """Whether the packages that a tokenizer of sacrebleu needs are here."""
+    """True if the packages that a tokenizer of sacrebleu needs are here."""
     packages, _extra = NEEDS.get(tokenizer, ((), ""))
     return all(importlib.util.find_spec(package) is not None for package in packages)
 

@@ -89,7 +89,7 @@ def _require_room(change: Change) -> None:
 
 
 def _starts_there(change: Change) -> bool:
-    """Whether the adapter brings a copy of the base's values along and changes that, as of an output that is tied."""
+    """True if the adapter brings a copy of the base's values along and changes that, as of an output that is tied."""
     return (
         change.start is not None and change.step is not None and torch.equal(change.start.load(), change.weight.load())
     )

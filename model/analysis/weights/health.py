@@ -105,7 +105,7 @@ def unmoved_tokens(infos: Sequence[TensorInfo], other: Sequence[TensorInfo], nam
 
 
 def _varies(measured: Statistics) -> bool:
-    """Whether all values are finite, and not all the same."""
+    """True if all values are finite, and not all the same."""
     return measured.minimum < measured.maximum and not measured.nan and not measured.infinite
 
 
@@ -140,7 +140,7 @@ def _copies(tensors: Sequence[TensorInfo], statistics: Mapping[str, Statistics])
 
 
 def _may_be_copies(one: Statistics, other: Statistics) -> bool:
-    """Whether two tensors may be near copies, by their statistics.
+    """True if two tensors may be near copies, by their statistics.
 
     A relative distance of ε moves mean and deviation by at most ε·√(mean² + deviation²) (triangle inequality).
     """
@@ -274,7 +274,7 @@ def _gains(info: TensorInfo) -> Iterator[Finding]:
 
 
 def _dead_units(info: TensorInfo, infos: Sequence[TensorInfo]) -> Bool[Tensor, " units"]:
-    """Whether the weights into a unit and its bias, or the weights out of it, are next to nothing."""
+    """True if the weights into a unit and its bias, or the weights out of it, are next to nothing."""
     matrix = info.load()
     lengths = row_lengths(matrix if unit_axis(info) == 0 else matrix.T)
     least = DEAD * float(lengths.median())
@@ -303,7 +303,7 @@ def distances(lengths: Float[Tensor, " rows"]) -> Float[Tensor, " rows"]:
 
 
 def apart(lengths: Float[Tensor, " rows"]) -> Bool[Tensor, " rows"]:
-    """Whether the length of each row stands out: it is farther from the median than 5 robust deviations (Iglewicz and
+    """True where the length of a row stands out: it is farther from the median than 5 robust deviations (Iglewicz and
     Hoaglin, 1993) and than a quarter of the median. Rows of zeros do not stand out.
     """
     if not bool((lengths > 0).any()):
@@ -314,14 +314,14 @@ def apart(lengths: Float[Tensor, " rows"]) -> Bool[Tensor, " rows"]:
 
 
 def unmoved(before: Float[Tensor, "rows columns"], after: Float[Tensor, "rows columns"]) -> Bool[Tensor, " rows"]:
-    """Whether each row is equal in both, value for value: an optimizer's step moves every row with a gradient."""
+    """True where a row is equal in both, value for value: an optimizer's step moves every row with a gradient."""
     size = max(1, TOGETHER // before.shape[1])
     pairs = zip(in_turn(before.split(size)), in_turn(after.split(size)), strict=True)
     return torch.cat([(one.float() == two.float()).all(dim=1) for one, two in pairs])
 
 
 def _repeated(matrix: Tensor) -> Tensor:
-    """Whether each row is equal to another one, byte for byte."""
+    """True where a row is equal to another one, byte for byte."""
     content = matrix.detach().contiguous().view(torch.uint8).numpy()
     seen: dict[int, int] = {}
     repeated = torch.zeros(len(matrix), dtype=torch.bool)

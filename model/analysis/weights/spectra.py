@@ -46,7 +46,7 @@ class Leading:
 
 
 def has_spectrum(info: TensorInfo) -> bool:
-    """Whether a tensor has two or more dimensions, floating-point numbers, and elements."""
+    """True if a tensor has two or more dimensions, floating-point numbers, and elements."""
     return (
         readable(info) and getattr(torch, info.values).is_floating_point and len(info.shape) > 1 and info.elements > 0
     )

@@ -61,7 +61,7 @@ class Statistics:
 
 
 def readable(info: TensorInfo) -> bool:
-    """Whether a tensor's type is one of real numbers that torch computes with."""
+    """True if a tensor's type is one of real numbers that torch computes with."""
     return info.values in REAL
 
 

@@ -212,7 +212,7 @@ class OwnGatedFeedForward(MirrorFeedForward):
 
 @dataclass(frozen=True)
 class ExpertForm:
-    """What each expert computes. function: the activation; own: the model's function of both halves, in its place.
+    """Computation of each expert. function: the activation; own: the model's function of both halves, in its place.
     factor: of the sum of all experts, where the model has one (NLLB Team, 2022, expert output masking).
     """
 
@@ -317,7 +317,7 @@ def _roles(matrices: list[Kept], width: int) -> Iterator[tuple[list[Kept], Matri
 
 
 def _fit(inner: list[Kept], units: int) -> bool:
-    """Whether these matrices make so many units: one as many or twice as many, or two as many each."""
+    """True if these matrices make so many units: one as many or twice as many, or two as many each."""
     rows = [shape[0] for _matrix, shape in inner]
     return rows in ([units], [2 * units], [units, units])
 
@@ -357,7 +357,7 @@ def _functions(module: nn.Module, inside: Sequence[Event]) -> list[Callable[[Ten
 
 
 def _takes_one(function: Callable[..., Any]) -> bool:
-    """Whether a function can be called with one tensor, and not as that of a gate and what it gates."""
+    """True if a function can be called with one tensor, and not as that of a gate and what it gates."""
     try:
         signature(function.forward if isinstance(function, nn.Module) else function).bind(None)
     except TypeError:
@@ -449,7 +449,7 @@ class MirrorExperts(nn.Module):
             self.shared = shared
 
     def read_by(self, expert: int, routed: Tensor, gates: Tensor) -> Tensor:
-        """What an expert reads (position, d_model) of what all read, by its gates (position, expert)."""
+        """Input of one expert (position, d_model), of that of all and its gates (position, expert)."""
         return routed * gates[:, expert, None].to(routed.dtype) if self.scaled else routed
 
 

@@ -308,7 +308,7 @@ class Call:
 
     @property
     def known(self) -> bool:
-        """Whether our modules compute every step that the arguments ask for."""
+        """True if our modules compute every step that the arguments ask for."""
         return not self.unknown and (self.mask is None or self.mask.dtype == torch.bool)
 
     def by_itself(self, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:

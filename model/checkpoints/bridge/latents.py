@@ -39,7 +39,7 @@ def _rows(x: Tensor) -> Tensor:
 
 
 def _ends_in(rows: Tensor, value: Tensor) -> bool:
-    """Whether the rows (position, channel), cut into heads, end in the values (head, position, channel)."""
+    """True if the rows (position, channel), cut into heads, end in the values (head, position, channel)."""
     heads, positions, width = value.shape
     if len(rows) != positions or rows.shape[-1] % heads or rows.shape[-1] // heads < width:
         return False
@@ -47,7 +47,7 @@ def _ends_in(rows: Tensor, value: Tensor) -> bool:
 
 
 def _begins(down: Event, calls: Sequence[Event], latent: Tensor, d_model: int) -> bool:
-    """Whether a matrix reads the stream and its output begins with the latent, perhaps before a norm."""
+    """True if a matrix reads the stream and its output begins with the latent, perhaps before a norm."""
     width = latent.shape[-1]
     if down.x.shape[-1] != d_model or down.y.shape[-1] < width:
         return False

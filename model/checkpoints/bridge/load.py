@@ -196,14 +196,14 @@ def _network(
 
 
 def is_changed(info: TensorInfo, dtype: torch.dtype) -> bool:
-    """Whether transformers makes another tensor of one while the pages of its file are still there: in the precision of
+    """True if transformers makes another tensor of one while the pages of its file are still there: in the precision of
     the computation, or one of all experts.
     """
     return info.values != str(dtype).removeprefix("torch.") or bool(ONE_EXPERT.search(info.name))
 
 
 def _asks_for_code(settings: Any) -> bool:
-    """Whether a config, or one inside it, names classes in files of the folder."""
+    """True if a config, or one inside it, names classes in files of the folder."""
     if isinstance(settings, list):
         return any(map(_asks_for_code, settings))
     if not isinstance(settings, dict):
@@ -578,13 +578,13 @@ def _plain(transformers: Any, config: Any) -> Any:
 
 
 def _senses(config: Any) -> bool:
-    """Whether a model sees pictures or hears sounds too, by itself or by what it attends to."""
+    """True if a model sees pictures or hears sounds too, by itself or by what it attends to."""
     beside = ("vision_config", "audio_config", "cross_attention_layers")
     return config.get_text_config() is not config or any(getattr(config, name, None) is not None for name in beside)
 
 
 def _compares(transformers: Any, config: Any) -> bool:
-    """Whether a model only compares texts with images or sounds, as CLIP, and writes none."""
+    """True if a model only compares texts with images or sounds, as CLIP, and writes none."""
     writing = (getattr(transformers, name)._model_mapping for name in (MASKED, CAUSAL, TWO, SEEING, HEARING))
     beside = {name for name in getattr(config, "sub_configs", {}) if hasattr(config, name)}
     return {"text_config"} < beside and not any(type(config) in mapping for mapping in writing)

@@ -280,7 +280,7 @@ def _keep_sum(match: LayerMatch, attention: Event) -> None:
 
 
 def _is_first(mirror: nn.Module, match: LayerMatch) -> bool:
-    """Whether a mirror reads the input of a layer's feed-forward network."""
+    """True if a mirror reads the input of a layer's feed-forward network."""
     network = match.parts.get("feed_forward")
     return isinstance(network, MirrorFeedForward) and (mirror is network.hidden or isinstance(mirror, MirrorHalves))
 
@@ -321,7 +321,7 @@ def match_feed_forward(free: list[Event], x: Tensor) -> FeedForwardMatch:
 
 
 def _halves(free: list[Event], event: Event, units: Tensor) -> tuple[bool, Activated] | None:
-    """Whether the second half of a matrix's output is the gate of the first, and the gate's activation; None: neither
+    """True if the second half of a matrix's output is the gate of the first, and the gate's activation; None: neither
     half is the other's gate.
     """
     parts = event.y.chunk(2, dim=-1)
@@ -502,7 +502,7 @@ class Trial:
         self.written: list[Event] = []
 
     def follow(self, sublayers: list[Sublayer]) -> bool:
-        """Whether the blocks' sums, one after the other, lead from the layer's input to its output."""
+        """True if the blocks' sums, one after the other, lead from the layer's input to its output."""
         state = self.layer.x
         for sublayer in sublayers:
             after = self._block(sublayer, state)

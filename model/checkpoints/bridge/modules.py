@@ -146,7 +146,7 @@ class MirrorAttention(MultiHeadAttention):
 
     @property
     def sums_to_one(self) -> bool:
-        """Whether the weights of a query and its sink sum to 1: an unknown step of the model may keep some of it."""
+        """True if the weights of a query and its sink sum to 1: an unknown step of the model may keep some of it."""
         return self.computes or self.outside or hasattr(self, "sink")
 
     def forward(  # type: ignore[override]

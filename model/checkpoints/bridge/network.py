@@ -201,7 +201,7 @@ def build_bridged(model: Any, kind: Kind, settings: dict[str, Any]) -> BridgedNe
 
 
 class _NotFiniteError(Exception):
-    """What the model computes of a probe is not finite."""
+    """Results of a probe that are not finite."""
 
 
 @contextmanager
@@ -312,7 +312,7 @@ def keep_its_masks(model: Any, kind: Kind) -> None:
 
 @torch.inference_mode()
 def reads_texts(model: Any, kind: Kind) -> bool:
-    """Whether a model as a whole reads tokens without an error."""
+    """True if a model as a whole reads tokens without an error."""
     try:
         model(**_named(kind, {name: _ids(model, length) for name, length in LENGTHS.items()}))
     except Exception:  # noqa: BLE001 - whatever a model does that reads something else
@@ -322,7 +322,7 @@ def reads_texts(model: Any, kind: Kind) -> bool:
 
 @torch.inference_mode()
 def sees_earlier_alone(model: Any) -> bool:
-    """Whether a model of one stack without an output for words hides later tokens from each, as the text model of CLIP
+    """True if a model of one stack without an output for words hides later tokens from each, as the text model of CLIP
     (Radford et al., 2021, section 2.4).
     """
     if model.get_output_embeddings() is not None:
@@ -333,7 +333,7 @@ def sees_earlier_alone(model: Any) -> bool:
 
 
 def _alike(by_ours: Tensor, by_its_own: Tensor) -> bool:
-    """Whether two outputs are equal up to rounding, which is coarse: eager attention takes the softmax in float32."""
+    """True if two outputs are equal up to rounding, which is coarse: eager attention takes the softmax in float32."""
     off, size = (float(exact(values).abs().max()) for values in (by_ours - by_its_own, by_its_own))
     coarse = by_ours.dtype in (torch.float16, torch.bfloat16)
     return not math.isfinite(size) or off <= (0.05 if coarse else 1e-3) * max(1e-3, size)
@@ -365,7 +365,7 @@ def _unseen(model: Any, kind: Kind, ids: dict[str, Tensor], events: list[Event],
 
 @torch.inference_mode()
 def _gives_weights(model: Any, kind: Kind, ids: dict[str, Tensor]) -> bool:
-    """Whether a model returns attention weights when it is asked for them."""
+    """True if a model returns attention weights when it is asked for them."""
     try:
         output = model(**_named(kind, ids), output_attentions=True)
     except Exception:  # noqa: BLE001 - whatever a model does that has no such argument
@@ -410,8 +410,8 @@ def _require_causal(runner: Runner, ids: Tensor, states: Tensor, family: str) ->
 
 
 def _caches(runner: Runner, ids: Tensor, memory: Tensor | None, states: Tensor) -> tuple[bool, tuple[int, ...]]:
-    """Whether a text read in two parts, the first kept in a cache, gives the states that it gives as a whole; and how
-    many numbers the cache keeps for each token in each layer, none where it is of no use.
+    """True if a text read in two parts, the first kept in a cache, gives the states that it gives as a whole; and the
+    numbers that the cache keeps for each token in each layer, none where it is of no use.
     """
     cache = new_cache(memory)
     try:

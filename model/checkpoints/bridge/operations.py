@@ -65,7 +65,7 @@ def _matrices(event: Event, events: Sequence[Event], tokens: int) -> list[tuple[
 
 
 def multiplies_by_own_matrix(event: Event) -> bool:
-    """Whether a call multiplied by a matrix of its own, as routers do, though it is no linear layer."""
+    """True if a call multiplied by a matrix of its own, as routers do, though it is no linear layer."""
     weight = module_tensor(event.module)
     if is_linear(event) or isinstance(event.module, nn.Embedding) or weight is None or weight.dim() != 2:
         return False
@@ -79,7 +79,7 @@ def multiplies_by_own_matrix(event: Event) -> bool:
 
 
 def _is_unknown(event: Event, events: Sequence[Event]) -> bool:
-    """Whether a call has matrices of its own that are not known to multiply anything."""
+    """True if a call has matrices of its own that are not known to multiply anything."""
     if is_linear(event) or isinstance(event.module, nn.Embedding) or multiplies_by_own_matrix(event):
         return False
     matrices = [tensor for tensor in event.module.parameters(recurse=False) if tensor.dim() > 1]

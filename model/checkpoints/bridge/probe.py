@@ -35,7 +35,7 @@ class Event:
 
     @property
     def leaf(self) -> bool:
-        """Whether the module has no modules inside."""
+        """True if the module has no modules inside."""
         return not any(self.module.children())
 
     @property
@@ -64,7 +64,7 @@ class ObservedAttention:
 
     @property
     def cross(self) -> bool:
-        """Whether it is cross-attention: queries and keys of a probe differ in number."""
+        """True if it is cross-attention: queries and keys of a probe differ in number."""
         return self.weights.shape[-1] != self.weights.shape[-2]
 
 
@@ -144,7 +144,7 @@ def flat(x: Tensor) -> Tensor:
 
 
 def is_linear(event: Event) -> bool:
-    """Whether a call multiplied by a matrix: of nn.Linear, or GPT-2's Conv1D."""
+    """True if a call multiplied by a matrix: of nn.Linear, or GPT-2's Conv1D."""
     weight = getattr(event.module, "weight", None)
     multiplies = isinstance(event.module, nn.Linear) or type(event.module).__name__ == "Conv1D"
     return multiplies and event.leaf and bool(event.inputs) and isinstance(weight, Tensor) and weight.dim() == 2
@@ -156,12 +156,12 @@ def first(events: list[Event], wanted: Callable[[Event], bool]) -> Event | None:
 
 
 def same(x: Tensor | None, y: Tensor | None) -> bool:
-    """Whether two tensors of any shapes are exactly equal, as by the same additions in the same order."""
+    """True if two tensors of any shapes are exactly equal, as by the same additions in the same order."""
     return x is not None and y is not None and x.shape == y.shape and bool(torch.equal(x, y))
 
 
 def close(x: Tensor, y: Tensor) -> bool:
-    """Whether two tensors of any shapes are equal up to rounding."""
+    """True if two tensors of any shapes are equal up to rounding."""
     if x.shape != y.shape:
         return False
     tolerance = 2e-5 if x.dtype == torch.float32 else 1e-9 if x.dtype == torch.float64 else 0.02

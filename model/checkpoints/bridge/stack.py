@@ -177,7 +177,7 @@ class _Embedding:
         self.missing = {f"{name}.embedding.{part}": Reason.EMBEDDING for part in ("tokens", "positions")}
 
     def _match(self, before: list[Event], ids: Tensor, total: Tensor) -> bool:
-        """Whether `total` (position, d_model) is a sum of tokens and positions, which then become parts of ours."""
+        """True if `total` (position, d_model) is a sum of tokens and positions, which then become parts of ours."""
         lookup = first(before, lambda event: isinstance(event.module, nn.Embedding) and same(event.x, ids))
         weight = None if lookup is None else module_tensor(lookup.module)
         if lookup is None or weight is None or lookup.y.shape != total.shape:
@@ -343,7 +343,7 @@ def windows_of(stack: BridgedStack, text: Any) -> tuple[int | None, ...]:
 
 
 def units_of_layer(layer: LayerMatch) -> Units:
-    """What the feed-forward network of a layer consists of, as far as it was seen."""
+    """Parts of the feed-forward network of a layer, as far as they were seen."""
     network = layer.parts.get("feed_forward")
     if isinstance(network, MirrorFeedForward):
         return Units(int(network.hidden.out_features), _activation(network))

@@ -96,7 +96,7 @@ class _Reading:
         return sum(self.state.shape(name)[0] for name in self.names(f"{self.stacks[-1]}.layers.{{}}.{module}"))
 
     def has(self, module: str, part: str = "bias") -> bool:
-        """Whether the file has a part of a module of the last stack's first layer."""
+        """True if the file has a part of a module of the last stack's first layer."""
         return self.names(f"{self.stacks[-1]}.layers.{{}}.{module}", part)[0] in self.state.tensors
 
     def depth(self, stack: str) -> int:
@@ -286,7 +286,7 @@ def _jadore801120(attentions: Mapping[str, str]) -> dict[str, str | WeightSource
 
 
 def _scaled(state: State, choices: Choices) -> Mapping[str, Any]:
-    """Where √d_model stands, which the program asks for only where the output shares the target's matrix."""
+    """Options of the factor √d_model, which the program has only where the output shares the target's matrix."""
     if not state.same("decoder.trg_word_emb.weight", "trg_word_prj.weight"):
         return {}
     usual = unsaid("logits divided by √d_model", "scale_emb_or_prj")

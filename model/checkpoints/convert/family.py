@@ -94,7 +94,7 @@ class SourceCheckpoint:
         return name if f"{name}.".startswith(self.family.head) else f"{self.prefix}{name}"
 
     def has(self, name: str) -> bool:
-        """Whether there is a tensor of this name."""
+        """True if there is a tensor of this name."""
         return name in self.names
 
     def count_or(self, name: str, default: int | None, otherwise: int) -> int:
@@ -141,7 +141,7 @@ class SourceCheckpoint:
         return {option: kinds[type(default)](name, default) for option, (name, default) in table.items()}
 
     def tied(self, default: bool) -> bool:
-        """Whether the output's matrix is the embedding's. default: of the family."""
+        """True if the output's matrix is the embedding's. default: of the family."""
         return self.settings.switch("tie_word_embeddings", default)
 
     def rotary(self, longest: int, head_width: int, share: float | None = None) -> dict[str, Any]:

@@ -314,7 +314,7 @@ class GgufModel:
             )
 
     def _settings(self) -> dict[str, Any]:
-        """What config.json would say."""
+        """Settings as in a config.json."""
         own = self.architecture
         settings: dict[str, Any] = {"model_type": own.family, "architectures": [own.wrote], **own.constants}
         for key, setting in {**own.sizes, **own.more}.items():
@@ -403,7 +403,7 @@ class GgufModel:
         return {"query_pre_attn_scalar": scale}
 
     def _has_output(self) -> bool:
-        """Whether the output's matrix is another one than the embedding's; older files have it twice."""
+        """True if the output's matrix is another one than the embedding's; older files have it twice."""
         first, second = self._stored.get(EMBEDDING), self._stored.get(OUTPUT)
         if first is None or second is None or (first.kind, first.shape) != (second.kind, second.shape):
             return second is not None
@@ -460,7 +460,7 @@ class GgufModel:
         return replace(info, shape=shape, load=partial(_applied, change, info.load))
 
     def _change(self, module: str, part: str) -> Change | None:
-        """What undoes the converter's change of a tensor; None: it has not changed it."""
+        """Inverse of the converter's change of a tensor; None: it has not changed it."""
         own = self.architecture
         if own.swapped and module in ("attn_q", "attn_k"):
             heads = self.settings["num_attention_heads"]

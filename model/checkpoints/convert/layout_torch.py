@@ -178,7 +178,7 @@ def _table(around: _Surroundings, causal: bool) -> Table:
 
 
 def _surroundings(state: State, encoder: str, decoder: str) -> _Surroundings:
-    """What surrounds the stacks at these paths.
+    """Modules around the stacks at these paths.
 
     Raises:
         CheckpointError: there are no embeddings or, beside a decoder, no single output, or embeddings are ambiguous.
@@ -281,7 +281,7 @@ def _is_matrix(state: State, name: str, width: int) -> bool:
 
 
 def _is_table(state: State, name: str, width: int) -> bool:
-    """Whether a tensor is a table of positions, by its name and its width."""
+    """True if a tensor is a table of positions, by its name and its width."""
     shape = tuple(size for size in state.tensors[name].shape if size != 1)
     return bool(re.search(r"(^|[._])(pos|pe$|pe\.|position)", name.lower())) and len(shape) == 2 and shape[1] == width
 

@@ -281,7 +281,7 @@ def find_layout(file: Path, hints: LoadHints) -> Layout:
 
 
 def is_own(names: Iterable[str]) -> bool:
-    """Whether a file with tensors of these names may be of a layout whose names no class of transformers has."""
+    """True if a file with tensors of these names may be of a layout whose names no class of transformers has."""
     return any(name.endswith(OWN_ANCHORS) for name in names)
 
 
@@ -340,7 +340,7 @@ def _paths(names: Collection[str]) -> list[str]:
 
 
 def is_known(names: Iterable[str]) -> bool:
-    """Whether a file with tensors of these names may be of one of the layouts; shapes are not looked at."""
+    """True if a file with tensors of these names may be of one of the layouts; shapes are not looked at."""
     return any(name.endswith(ANCHORS) for name in names)
 
 

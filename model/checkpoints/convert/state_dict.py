@@ -67,7 +67,7 @@ class Layout:
 
     @property
     def two_stacks(self) -> bool:
-        """Whether it reads a source and writes a target."""
+        """True if it reads a source and writes a target."""
         return self.config is not None and self.config.kind == "encoder-decoder"
 
     @property
@@ -170,7 +170,7 @@ class State:
         return "sinusoidal", ("sinusoidal positions (there is no table of them)",)
 
     def same(self, name: str, other: str) -> bool:
-        """Whether both tensors are there and are one, or equal."""
+        """True if both tensors are there and are one, or equal."""
         if name not in self.tensors or other not in self.tensors:
             return False
         first, second = self.tensors[name], self.tensors[other]
@@ -254,7 +254,7 @@ class State:
             )
 
     def _is_buffer(self, name: str) -> bool:
-        """Whether a tensor that is called as one is a mask of two values, a table of sines, or one of indices: others,
+        """True if a tensor that is called as one is a mask of two values, a table of sines, or one of indices: others,
         such as biases by distance, would have a part in what is computed.
         """
         tensor = self.tensors[name]
@@ -267,7 +267,7 @@ class State:
 
 
 def is_sinusoidal(table: Tensor) -> bool:
-    """Whether a table (…, position, d_model) is of sines and cosines by turns, up to its precision."""
+    """True if a table (…, position, d_model) is of sines and cosines by turns, up to its precision."""
     if table.ndim < 2 or not table.numel() or table.shape[-1] % 2:
         return False
     table = table.reshape(-1, table.shape[-1])[:MOST_SINES]
@@ -394,7 +394,7 @@ class Choices:
 
 
 def unsaid(words: str, setting: str) -> Message:
-    """What is assumed where a file does not say this setting."""
+    """Assumption in words, where a file does not have this setting."""
     return Message("{words} ({setting} is not said)", words=words, setting=setting)
 
 

@@ -48,7 +48,7 @@ class Parameters:
 
     @property
     def tied(self) -> bool:
-        """Whether the logits' matrix is the embedding's in the export too: not where a factor tells them apart."""
+        """True if the logits' matrix is the embedding's in the export too: not where a factor tells them apart."""
         config = self.config
         factors = config.scale_embedding or config.scale_output
         return config.tied_embeddings in ("output", "all") and not factors

@@ -182,5 +182,5 @@ def with_type(positions: Tensor, types: Tensor, rows: int) -> Tensor:
 
 
 def type_difference(types: Tensor) -> Tensor:
-    """What a token of type 1 has more than one of type 0, in float64. types: (type, d_model)."""
+    """Embedding of type 1 less that of type 0, in float64. types: (type, d_model)."""
     return types[1].double() - types[0].double()

@@ -52,7 +52,7 @@ DTYPES = {
 
 
 def is_legacy(path: Path) -> bool:
-    """Whether a file begins as torch.save wrote it before torch 1.6."""
+    """True if a file begins as torch.save wrote it before torch 1.6."""
     with open_file(path) as file:
         return file.read(len(BEGINNING)) == BEGINNING
 

@@ -98,7 +98,7 @@ def refusal(path: str) -> RefusedError:
 
 
 def are_sizes(value: Any) -> bool:
-    """Whether a value is a shape, or strides."""
+    """True if a value is a shape, or strides."""
     return type(value) is tuple and len(value) <= MOST_DIMENSIONS and all(type(size) is int for size in value)
 
 
@@ -153,7 +153,7 @@ def _set(arguments: tuple[Any, ...]) -> StandIn | None:
 
 
 def is_plain(value: Any) -> bool:
-    """Whether a value is a text, a small whole number, true, false or none."""
+    """True if a value is a text, a small whole number, true, false or none."""
     return type(value) in (str, bool, type(None)) or (type(value) is int and abs(value) < LARGEST_KEY)
 
 

@@ -135,7 +135,7 @@ def files_of_weights(folder: Path) -> list[Path]:
 
 
 def is_part(file: Path) -> bool:
-    """Whether a file is by its name a part of a model that a program has split."""
+    """True if a file is by its name a part of a model that a program has split."""
     if file.name.startswith("consolidated.") and file.with_name(META_PARTS).exists():
         return True
     return bool(SHARD.search(file.name)) or any(file.match(pattern) for pattern in PARTS)
@@ -213,7 +213,7 @@ def refuse_folder(folder: Path, files: list[Path]) -> None:
 
 
 def _in_order(path: Path) -> tuple[str, int, str]:
-    """By name, and numbers at its end by their size: checkpoint-500 before checkpoint-1000."""
+    """Sort key: by name, and numbers at its end by their size: checkpoint-500 before checkpoint-1000."""
     words, number = re.fullmatch(r"(.*?)(\d*)", path.name, re.S).groups()  # type: ignore[union-attr]  # always fits
     return words, int(number[-18:] or 0), str(path)
 

@@ -338,7 +338,7 @@ def spread(longest: int, texts: int) -> list[int]:
 
 
 def writes_not(model: TextModel) -> Message | None:
-    """Why a model does not write; None of one that does."""
+    """Reason why a model does not write; None of one that does."""
     if model.kind == "encoder-only":
         return say("it fills in, and does not write")
     return None if model.predicts else say("it has no output head")

@@ -254,7 +254,7 @@ def judge_depth(side: Side) -> RuleAndReason:
 
 
 def warm_up_words(side: Side, arm: str, depths: Sequence[int], cold: Sequence[Condition]) -> Message:
-    """Who needs warm-up, and at which depth; what it helps where it is not needed. cold: conditions at each depth."""
+    """Sentence on the need for warm-up, the depth from which on, and where else it helps. cold: conditions by depth."""
     name, met = arm_name(arm), [each.met for each in cold]
     if set(met) == {True}:
         return say("{arm} needs warm-up", arm=name)
@@ -268,7 +268,7 @@ def warm_up_words(side: Side, arm: str, depths: Sequence[int], cold: Sequence[Co
 
 
 def harder_words(arm: str, harder: bool | None) -> Message:
-    """Who learns less with more layers."""
+    """Sentence on the arms that learn less with more layers."""
     name = arm_name(arm)
     if harder is None:
         return say("whether {arm} learns less with more layers is open", arm=name)

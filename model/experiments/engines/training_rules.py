@@ -118,7 +118,7 @@ def needed(side: Side, without: str, whole: str) -> Condition:
 
 
 def whether_learnt(arm: str) -> Message:
-    """That the seeds do not decide whether an arm, by its name, has learnt anything."""
+    """Sentence: the seeds do not decide whether an arm, by its name, has learnt anything."""
     return say("the seeds do not decide whether more is learnt than how frequent each token is: {arm}", arm=arm)
 
 

@@ -59,7 +59,7 @@ class GgufVocabulary:
 
     @property
     def assumed(self) -> list[str]:
-        """What the file does not say, or says by a name that is not known, in short sentences."""
+        """Short sentences on what the file leaves out, or says by a name that is not known."""
         if self.model != BYTE_LEVEL or self.words in (self.pre, CALLED.get(self.pre)):
             return []
         if self.pre in ("", "default"):
@@ -73,7 +73,7 @@ class GgufVocabulary:
         ]
 
     def names(self) -> dict[str, Any]:
-        """What tokenizer_config.json would say."""
+        """Settings as in a tokenizer_config.json."""
         named = {name: self.tokens[number] for name, number in self.ids.items() if number < len(self.tokens)}
         return named | ({"chat_template": self.chat_template} if self.chat_template else {})
 

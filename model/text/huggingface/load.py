@@ -202,7 +202,7 @@ def _older(
 
 
 def _cuts(tokenizer: Any, text: str) -> bool:
-    """Whether a tokenizer of transformers finds tokens in a text; one without an unknown token may refuse it."""
+    """True if a tokenizer of transformers finds tokens in a text; one without an unknown token may refuse it."""
     try:
         return bool(tokenizer.tokenize(text))
     except Exception:  # noqa: BLE001 - the libraries raise bare Exception
@@ -220,7 +220,7 @@ BEGINS = b'{"foreign":'  # beginning of such a file, and of none of the tokenize
 
 
 def is_saved(path: Path) -> bool:
-    """Whether a file was written by `to_json` of a published model's tokenizer."""
+    """True if a file was written by `to_json` of a published model's tokenizer."""
     try:
         with open_file(path) as file:
             return file.read(len(BEGINS)) == BEGINS

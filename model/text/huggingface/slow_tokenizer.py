@@ -278,7 +278,7 @@ def like_its_model(inner: tokenizers.Tokenizer, family: str, unknown: str | None
 
 
 def cuts_as(tokenizer: Any, file: Path) -> bool:
-    """Whether a tokenizer of transformers cuts most words into the pieces of a sentencepiece model; ties may be settled
+    """True if a tokenizer of transformers cuts most words into the pieces of a sentencepiece model; ties may be settled
     otherwise.
     """
     from sentencepiece import SentencePieceProcessor

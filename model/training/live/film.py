@@ -126,7 +126,7 @@ class Film:
         return self._frames.every
 
     def wants(self, step: int) -> bool:
-        """Whether a frame of this step stays when later ones come."""
+        """True if a frame of this step stays when later ones come."""
         return self._frames.wants(step)
 
     def record(self, steps: Iterable[int], several: TextModel | None = None) -> list[dict[str, float]]:
@@ -308,7 +308,7 @@ class Thinned(Generic[Item]):
         return self._items[bisect_right(self._items, step, key=lambda item: item.step) :]
 
     def wants(self, step: int) -> bool:
-        """Whether an item of this step stays when later ones come."""
+        """True if an item of this step stays when later ones come."""
         return not self._items or (step % self.every == 0 and step > self._items[-1].step)
 
     def add(self, item: Item) -> None:

@@ -66,7 +66,7 @@ class PendingSteps:
         return [*self._gradients.update_names, *self._gains.names]
 
     def due(self, film: Film) -> bool:
-        """Whether so many steps wait, or for so long, that it is time to develop them."""
+        """True if so many steps wait, or for so long, that it is time to develop them."""
         logits = film.shape(TOKENS)[0] * self.model.config.vocabulary
         bytes_each = 2 * self._trained.nbytes + WHILE_FILMED * (film.frame_size + logits)
         late = bool(self._waiting) and time.monotonic() - self._waiting[0].at > LONGEST
@@ -236,5 +236,5 @@ class BatchedWeights:
 
 
 def can_be_several(network: nn.Module) -> bool:
-    """Whether all modules with weights can read several sets of them."""
+    """True if all modules with weights can read several sets of them."""
     return all(not module._parameters or original_class(module) in READERS for module in network.modules())

@@ -37,7 +37,7 @@ class Slots:
 
     @property
     def busy(self) -> bool:
-        """Whether any slot is taken."""
+        """True if any slot is taken."""
         return bool(self._running)
 
     def take(self, who: Waiting) -> bool:
@@ -88,7 +88,7 @@ class Worker:
 
     @property
     def busy(self) -> bool:
-        """Whether there is something to do."""
+        """True if there is something to do."""
         return self._thread is not None
 
     def do(self, job: Job) -> None:
