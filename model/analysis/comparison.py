@@ -184,7 +184,7 @@ def moved(tensor: Tensor, places: Sequence[int], axis: int) -> Tensor:
     slices = tensor.movedim(axis, 0)
     result = slices.new_full((len(places), *slices.shape[1:]), torch.nan)
     rows = [number for number, place in enumerate(places) if place >= 0]
-    result[rows] = slices[[places[number] for number in kept]]
+    result[rows] = slices[[places[number] for number in rows]]
     return result.movedim(0, axis)
 
 
