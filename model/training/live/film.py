@@ -7,7 +7,7 @@ import itertools
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
+from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +17,7 @@ from model.capture.trace import AttentionKind, Trace
 from model.inference.copies import alone
 from model.inference.text_model import TextModel
 from model.runtime.locks import RLock
-from model.training.live.frame_recorder import KINDS, LEVELS, TOKENS, Camera, Frame, Probe
+from model.training.live.frame_recorder import KINDS, Camera, Frame, Probe
 from model.training.live.key_frames import KeyFrame
 
 BUDGET, KEY_BUDGET = 64 << 20, 384 << 20  # bytes
@@ -25,14 +25,6 @@ KEYS = 50  # key frames at most
 KEY_EVERY = 10  # steps between two key frames, as long as all fit
 Array = npt.NDArray[Any]
 _editions = itertools.count(1)
-
-
-class Change(NamedTuple):
-    """Two neighbouring frames, by their numbers, and the total variation distance of the attention between them."""
-
-    before: int
-    after: int
-    variation: float
 
 
 class Film:
@@ -216,30 +208,6 @@ class Film:
         with self._lock:
             slot = self._camera.slots[name]
             return slot.read(self._frames.since(after))
-
-    def frame_difference(self, a: int, b: int) -> dict[str, Array]:
-        """Frame b minus frame a of each quantity, in its shape, without predicted tokens; of attention from −1 to 1."""
-        with self._lock:
-            pair = [self._frames[a], self._frames[b]]
-            slots = {name: slot for name, slot in self._camera.slots.items() if name != TOKENS}
-        values = {name: slot.read(pair).astype(np.float32) / slot.unit for name, slot in slots.items()}
-        return {name: after - before for name, (before, after) in values.items()}
-
-    def largest_change(self, kind: AttentionKind, layer: int, head: int) -> Change:
-        """Neighbouring frames with the largest change of a head's attention.
-
-        The change is the total variation distance ½ Σ |w' − w| of each query's weights, averaged over the queries: 0
-        for the same weights, 1 if none of it stayed where it was.
-
-        Raises:
-            ValueError: there is one frame only, or the model has no such attention.
-        """
-        weights = self.attention(kind)[:, layer, head].astype(np.int16)
-        if len(weights) < 2:
-            raise ValueError(f"the film has {len(weights)} frame: train a step to have something change")
-        distances = np.abs(np.diff(weights, axis=0)).sum(axis=-1).mean(axis=-1) / (2 * LEVELS)
-        before = int(distances.argmax())
-        return Change(before, before + 1, float(distances[before]))
 
     def cut(self, step: int) -> None:
         """Forget frames and key frames later than `step`."""
