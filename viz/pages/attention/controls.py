@@ -63,7 +63,7 @@ def show_controls(model: TextModel) -> HeadSettings:
     quantity = str(Quantity.WEIGHT)
     if not lacks(model.network, f"{ATTENTION_PATHS[kind].format(0)}.value"):
         quantity = choose(_("Quantity"), list(Quantity), Quantity.WEIGHT, Choice.QUANTITY, quantity_name, row)
-    name = partial(scale_name, weights=quantity == Quantity.WEIGHT)
+    name = partial(scale_name, weights=quantity == Quantity.WEIGHT and not current_session().differing)
     scale = choose(_("Scale"), SCALES, SCALES[0], Key.SCALE, name, row)
     low = row.container(horizontal=True, vertical_alignment="center", width="content", gap="small")
     low.caption(_("Hide weights <"), width="content")
@@ -74,7 +74,7 @@ def show_controls(model: TextModel) -> HeadSettings:
 def show_head_controls(wish: HeadSettings, model: TextModel) -> HeadSettings:
     """Which heads there are, in which order, and with which number."""
     row = st.container(horizontal=True, vertical_alignment="center")
-    metric = pick(_("Number of each head"), list(METRICS), Choice.METRIC, metric_name, row)
+    metric = pick(_("Number of each head"), metrics_of(wish.kind), Choice.METRIC, metric_name, row)
     order = choose(_("Order"), ORDERS, ORDERS[0], Choice.ORDER, order_name, row)
     wish = replace(wish, metric=metric, order=order)
     count = model.config.shape_of("encoder" if wish.kind == "encoder" else "decoder").heads
@@ -93,6 +93,11 @@ def show_head_controls(wish: HeadSettings, model: TextModel) -> HeadSettings:
         least = number(low, _("at least"), Choice.LEAST, None)
         most = number(high, _("at most"), Choice.MOST, None)
     return replace(wish, layers=layers, heads=heads, least=least, most=most)
+
+
+def metrics_of(kind: AttentionKind) -> list[str]:
+    """Metrics that this kind of attention has: induction is of a text that looks at itself."""
+    return [name for name in METRICS if name != "induction" or kind != "cross"]
 
 
 def show_figure_controls(wish: HeadSettings) -> HeadSettings:
@@ -116,6 +121,8 @@ def show_below(kind: Kind) -> str:
 def pick(label: str, options: Sequence[str], key: str, words: Callable[[str], str], place: DeltaGenerator) -> str:
     """One of a list, the first unless chosen otherwise, in the address bar by its name."""
     named = {option: in_language(words(option)) for option in options}
+    if st.session_state.get(key, options[0]) not in options:
+        st.session_state[key] = options[0]
     index = list(options).index(choice(options, options[0], key))
     picked = place.selectbox(
         label, options, index=index, key=key, format_func=named.__getitem__, label_visibility="collapsed", width=240

@@ -23,6 +23,7 @@ from viz.i18n.format import significant
 from viz.i18n.messages import joined
 from viz.i18n.names import attention_reading
 from viz.pages.attention.head_grid import (
+    NONE,
     Thumbnails,
     block_size,
     floor_of,
@@ -137,11 +138,13 @@ def _top(shown: HeadMaps, made: Thumbnails, chosen: Selection, cells: NDArray[np
     """What is drawn darkest."""
     if shown.wish.combination == "head":
         return float(top_values(shown, made)[chosen.layer, chosen.head])
-    bounded = shown.wish.quantity == "weight" or shown.wish.combination == "rollout"
+    bounded = (shown.wish.quantity == "weight" or shown.wish.combination == "rollout") and not shown.differing
     if shown.wish.scale in ("one", "log") and bounded:
         return 1.0
     others = cells[:, 1:] if shown.wish.scale == "others" and cells.shape[1] > 1 else cells
-    largest = max(float(np.nan_to_num(np.abs(others)).max()), 1e-9)
+    largest = max(float(np.nan_to_num(np.abs(others)).max()), NONE)
+    if shown.differing and largest == NONE:
+        return 1.0
     return power_of_ten(largest) if shown.wish.scale == "log" else largest
 
 

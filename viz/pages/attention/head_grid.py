@@ -38,6 +38,7 @@ from viz.ui.parts import stamp
 
 GONE = "✕"  # in the place of a removed head's number
 FAINT = 0.3  # of a query's largest weight, on the mean
+NONE = 1e-9  # the end of a scale on which everything is 0
 FLOOR = 1e-4  # of the end of a logarithmic scale: what is smaller has no colour
 Heads = Sequence[tuple[int, int]]
 
@@ -121,13 +122,15 @@ def extremes(shown: HeadMaps, made: Thumbnails, heads: Heads) -> str:
 
 
 def top_values(shown: HeadMaps, made: Thumbnails) -> NDArray[np.float64]:
-    """(layer, head): what is drawn darkest. On one scale, weights go up to 1 and other quantities to their largest."""
+    """(layer, head): what is drawn darkest. On one scale, weights go up to 1, other quantities and differences to their
+    largest.
+    """
     if shown.wish.scale == "others":  # many heads rest on the first token: beside that weight all others look like none
-        return np.maximum(made.largest_from(1).astype(np.float64), 1e-9)
-    largest = np.maximum(made.largest_from(0).astype(np.float64), 1e-9)
+        return np.maximum(made.largest_from(1).astype(np.float64), NONE)
+    largest = np.maximum(made.largest_from(0).astype(np.float64), NONE)
     if shown.wish.scale == "largest":
         return largest
-    if shown.wish.quantity == "weight":
+    if (shown.wish.quantity == "weight" and not shown.differing) or largest.max() <= NONE:
         return np.ones_like(largest)
     return np.full_like(largest, power_of_ten(largest.max()) if shown.wish.scale == "log" else largest.max())
 
