@@ -35,7 +35,17 @@ from viz.pages.masks.rules import Rules, cells_at, fit, with_cells
 from viz.pages.masks.text import experiment_name, explain, rule_name, scope_name
 from viz.render.view import view
 from viz.state.sentences import others
-from viz.state.session import Key, Selection, Session, address_count, attention_kinds, choice, choose, current_session
+from viz.state.session import (
+    Key,
+    Parameter,
+    Selection,
+    Session,
+    address_count,
+    attention_kinds,
+    choice,
+    choose,
+    current_session,
+)
 from viz.state.texts import first_source, typed
 from viz.state.token_groups import GroupedAxes, merged
 from viz.ui.parts import Drawing, Views, data_table, under_figures
@@ -226,6 +236,16 @@ def place_of(name: str, default: int, length: int) -> int:
     return min(default if wish is None else wish, length - 1)
 
 
+def changed_token(session: Session, length: int) -> int:
+    """Token of the written text that is changed at first: the chosen one, else one in the middle; never the first,
+    before which nothing stands.
+    """
+    written = "target" if session.trace.target_tokens else "source"
+    if session.selection.side == written and session.address.get(Parameter.QUERY) is not None:
+        return min(max(1, session.selection.query), length - 1)
+    return max(1, length // 2)
+
+
 def run_experiment(
     name: str, model: TextModel, session: Session, kind: AttentionKind, chosen: Selection
 ) -> tuple[View | None, str, pd.DataFrame | None]:
@@ -247,6 +267,6 @@ def run_experiment(
     if length < 2:
         return None, _("The text has one token: there is no future to change."), None
     opened = opened_keys(trace, self_attention(model.network)) if changes else []
-    place = place_of(Part.FUTURE, opened[0] if opened else length // 2, length)
+    place = place_of(Part.FUTURE, opened[0] if opened else changed_token(session, length), length)
     chart, sentence = future_chart(inputs, changes, place)
     return view(Part.FUTURE, chart, place=on_future), sentences(sentence, untested_sentence(opened, place)), None

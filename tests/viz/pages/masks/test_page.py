@@ -121,3 +121,9 @@ def test_the_changed_future_is_one_that_an_opened_cell_looks_at(small):
     assert sent(app, "future")[0]["chosen"] == 3
     app = masks(source=TEXT, mask_experiment="future", changes="decoder.0.1:show:1,3", future="4")
     assert any("No opened cell looks at token 5" in each.value for each in app.markdown)
+
+
+@pytest.mark.parametrize(("chosen", "changed"), [({}, 2), ({"query": "3"}, 3), ({"query": "0"}, 1)])
+def test_a_changed_future_begins_at_the_chosen_token_and_never_at_one_without_a_past(small, chosen, changed):
+    app = masks(source=TEXT, target="一七丞世", mask_experiment="future", **chosen)
+    assert sent(app, "future")[0]["chosen"] == changed
