@@ -112,6 +112,7 @@ class Session:
     long_text_job: Any = field(default=None, kw_only=True, repr=False)  # see long_text.py; the next text cancels it
     memory: dict[Any, Any] = field(default_factory=dict, kw_only=True, repr=False, compare=False)
     selection: Selection = field(default_factory=Selection)
+    query_side: str = field(default="", kw_only=True)  # whose token the query was when it was chosen; "": none was
     what_if: WhatIf = field(default_factory=WhatIf)
     pin: Pin | None = None
     differing: bool = False
@@ -363,6 +364,8 @@ class Session:
 
     def select(self, **parts: int) -> None:
         """Choose a layer, head or query, and put it into the address bar."""
+        if "query" in parts:
+            self.query_side = self.selection.side
         for name, value in parts.items():
             setattr(self.selection, name, value)
             self.address.set(Parameter[name.upper()], str(value))

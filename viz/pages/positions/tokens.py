@@ -46,7 +46,7 @@ COLOURS = {
     "types": "#cc79a7",
     "sum": "#009e73",
 }
-TABLE, NORMS = "embedding", "norms"
+TABLE, NORMS, SIDE = "embedding", "norms", "side"
 
 
 def stack_of(model: TextModel, side: str) -> str:
@@ -334,7 +334,10 @@ def section(model: TextModel, row: DeltaGenerator) -> Views:
     """Controls; then all that the trace holds of the tokens is packed; then mounted."""
     side = "source"
     if model.kind in TWO_STACKS:
-        side = choose(_("Side"), ("source", "target"), side, "side", side_choice, row)
+        session = current_session()
+        if SIDE not in st.session_state and session.query_side:  # opened from a page where a token was chosen
+            session.address.pending_choices[SIDE] = session.query_side
+        side = choose(_("Side"), ("source", "target"), side, SIDE, side_choice, row)
     added = [name for name in QUANTITIES if name != "positions" or model.config.position not in ADDS_NONE]
     added = [name for name in added if name != "types" or model.config.separator is not None]
     quantity = choose(_("Quantity"), added, added[0], "vectors", quantity_name, row)

@@ -12,6 +12,7 @@ from model.checkpoints.load import open_checkpoint
 from model.inference.copies import vary
 from model.text.tokenizer import MASK
 from model.text.tokenizer_training import train_characters
+from tests.app_reading import component, opened
 from tests.viz.pages.positions.positions_page import TEXT, one, page, said, sound
 from tests.viz.small import looking, write_small
 from viz.pages.positions.applied import changes_map, compare, losses_chart
@@ -178,3 +179,16 @@ def test_a_causal_mask_tells_the_order(here, kind):
     inputs = looking(model, f"The {MASK} sees" if kind == "encoder-only" else "The cat").inputs
     runs = reversals(model, model, inputs.source, order_of(inputs.trace, inputs.source))
     assert ("A causal mask" in "".join(verdicts(model, *runs))) == (kind == "decoder-only")
+
+
+def test_the_page_opens_on_the_side_and_the_token_that_were_chosen_elsewhere(small):
+    app = opened("attention", source="The cat sees.", target="一七丞世")
+    session = app.session_state["session"]
+    assert session.selection.side == "target"
+    session.select(query=2)
+    app.switch_page("viz/pages/positions/page.py").run()
+    assert app.segmented_control(key="side").value == "target"
+    assert component(app, "heatmap")[0]["chosen"] == 2
+    app.segmented_control(key="side").set_value("source").run()
+    assert app.segmented_control(key="side").value == "source"
+    assert not app.exception
