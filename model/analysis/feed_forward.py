@@ -70,11 +70,13 @@ def strengths(units: Float[Tensor, "position unit"]) -> Float[Tensor, " unit"]:
 
 
 def order_of(units: Float[Tensor, "position unit"], by: str) -> list[int]:
-    """Numbers of all units: in order by "number", or strongest first by "strength", before them those that are NaN."""
+    """Numbers of all units: in order by "number", strongest first by "strength", before them those that are NaN, or
+    weakest first by "weakness", where dead ones begin.
+    """
     if by == "number":
         return list(range(units.shape[-1]))
     sizes = strengths(units).nan_to_num(nan=torch.inf)
-    order: list[int] = sizes.argsort(descending=True, stable=True).tolist()
+    order: list[int] = sizes.argsort(descending=by == "strength", stable=True).tolist()
     return order
 
 

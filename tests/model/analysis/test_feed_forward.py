@@ -67,6 +67,7 @@ def test_shares_strengths_and_order_are_counted():
     assert feed_forward.shares_off(units, 0.0)[2].isnan()
     assert feed_forward.strengths(units).tolist() == pytest.approx([0, 3, 2, 0.02])
     assert feed_forward.order_of(units, "strength") == [1, 2, 3, 0]
+    assert feed_forward.order_of(units, "weakness") == [0, 3, 2, 1]
     assert feed_forward.order_of(units, "number") == [0, 1, 2, 3]
     assert [feed_forward.threshold(name) for name in ("relu", "gelu", "swiglu", "")] == [0, 0.01, 0.01, 0.01]
     path = "encoder.layers.0.feed_forward"

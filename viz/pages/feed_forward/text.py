@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from model.network.config import TransformerConfig, Units
 
 UNIT_VIEWS = ("unit", "token", "layer", "apart", "load")  # the last of a mixture of experts only
-ORDERS = ("strength", "number")
+ORDERS = ("strength", "weakness", "number")
 
 
 def unit_view(view: str) -> str:
@@ -26,7 +26,11 @@ def unit_view(view: str) -> str:
 
 
 def order_name(order: str) -> str:
-    return {"strength": _("strongest first"), "number": _("by number")}[order]
+    return {
+        "strength": _("strongest first"),
+        "weakness": _("weakest first"),
+        "number": _("by number"),
+    }[order]
 
 
 def unit_quantity(quantity: str) -> Message:

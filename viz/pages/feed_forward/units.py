@@ -255,6 +255,7 @@ def unit_map(inputs: Inputs, chosen: Chosen) -> Heatmap:
     }
     title = {
         "strength": Message("{place}: strongest units, {first} to {last} of {count}", **numbers),
+        "weakness": Message("{place}: weakest units, {first} to {last} of {count}", **numbers),
         "number": Message("{place}: units {first} to {last} of {count}", **numbers),
     }[chosen.order]
     file = f"units-{chosen.name}-{chosen.order}-{chosen.page + 1}"
