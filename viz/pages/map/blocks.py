@@ -156,7 +156,7 @@ def _largest_change(comparison: Comparison, block: Block) -> tuple[str, str]:
     place = int(sizes.nan_to_num(-1.0).argmax())
     label = comparison.trace.tokens_of(block.path)[place]
     size = significant(float(sizes[place]))
-    return name, Message("norm {size} at {token}, position {position}", size=size, token=label, position=place)
+    return name, Message("norm {size} at {token}, position {position}", size=size, token=label, position=place + 1)
 
 
 def last_prediction(trace: Trace, model: TextModel) -> int:

@@ -159,8 +159,8 @@ def show_explanation(model: TextModel) -> None:
         Part.EXPLANATION,
         [r"x \leftarrow x + \mathrm{Sublayer}(x)", r"P(\text{next}) = \mathrm{softmax}(x W^\top)"],
         _(
-            "Layers, heads, units and experts count from 1 on every page; names of tensors are the model's own, and "
-            "count from 0."
+            "Layers, heads, units, experts and positions count from 1 on every page; names of tensors are the model's "
+            "own, and count from 0, as p does in the formulas of positions."
         )
         + " "
         + _(

@@ -278,7 +278,7 @@ def _beyond(both: BeforeAfter) -> list[str]:
     beyond, within = (float(part.nanmean()) for part in (both.now.losses[length:], both.now.losses[:length]))
     if math.isnan(beyond) or math.isnan(within):  # what is last predicts nothing, and only 64 tokens are hidden
         return []
-    return [sentence.format(length=length, beyond=significant(beyond), within=significant(within))]
+    return [sentence.format(length=length + 1, beyond=significant(beyond), within=significant(within))]
 
 
 def measured(model: TextModel) -> Message:

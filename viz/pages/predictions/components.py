@@ -168,7 +168,7 @@ class FilmRenderer(Renderer[DecodingFilm]):
 
     def lines(self) -> Table:
         return [
-            (frame.position, row["label"], row["actual"], *numbers[:2].tolist())
+            (frame.position + 1, row["label"], row["actual"], *numbers[:2].tolist())
             for frame, values in zip(self.figure.frames, self.figure.values, strict=True)
             for row, numbers in zip(frame.rows, values, strict=False)
         ]

@@ -183,7 +183,7 @@ def table(subject: Subject, readings: Readings) -> DataFrame:
     own = readings.own
     layers, positions = own.top.shape
     columns: dict[str, Any] = {
-        Message("position"): np.repeat(np.arange(positions), layers),
+        Message("position"): np.repeat(np.arange(1, positions + 1), layers),
         Message("layer"): layer_names(layers) * positions,
         Message("token"): [subject.label(token) for token in own.top.T.flatten().tolist()],
         Message("probability"): own.top_probability.T.flatten().tolist(),

@@ -191,7 +191,7 @@ def show_layers(model: TextModel, row: DeltaGenerator) -> Views:
 def pick_place(place: DeltaGenerator, subject: Subject, of: str) -> None:
     """Lists of the positions and, for heads, of the layers, with the chosen ones."""
     st.session_state[Part.POSITION] = subject.chosen
-    names = [f"{number} · {subject.question(number)}" for number in range(len(subject.tokens))]
+    names = [f"{number + 1} · {subject.question(number)}" for number in range(len(subject.tokens))]
     place.selectbox(
         _("Position"),
         range(len(names)),

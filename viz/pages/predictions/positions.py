@@ -128,8 +128,8 @@ def measures(subject: Subject, position: int, tokens: Sequence[int], pinned: Ten
 
 def position_sentence(subject: Subject) -> str:
     if not subject.shift:
-        return subject.with_pin(Message("what stands at position {place}", place=subject.chosen))
-    return subject.with_pin(Message("what comes after position {place}", place=subject.chosen))
+        return subject.with_pin(Message("what stands at position {place}", place=subject.chosen + 1))
+    return subject.with_pin(Message("what comes after position {place}", place=subject.chosen + 1))
 
 
 def facts(subject: Subject) -> list[str]:
@@ -159,7 +159,7 @@ def table(subject: Subject) -> DataFrame:
     """A row per position: the actual token with its numbers, and the model's first choice."""
     probability, top = subject.log_probabilities.exp().max(dim=-1)
     columns: dict[str, Any] = {
-        Message("position"): range(len(subject.tokens)),
+        Message("position"): range(1, len(subject.tokens) + 1),
         Message("token"): subject.tokens,
         Message("actual token"): ["" if token == UNKNOWN else subject.label(token) for token in subject.ids],
         Message("rank"): subject.ranks.tolist(),

@@ -171,7 +171,9 @@ def norms_table(inputs: Inputs) -> pd.DataFrame:
         "input norm": quantity_name("before"),
         "output norm": quantity_name("after"),
     }
-    return norm_table(inputs.trace).rename(columns={name: in_language(title) for name, title in names.items()})
+    table = norm_table(inputs.trace)
+    table["position"] += 1  # as on every page; the model counts from 0
+    return table.rename(columns={name: in_language(title) for name, title in names.items()})
 
 
 FORMULAS = {

@@ -152,7 +152,7 @@ def stream_table(inputs: Inputs, stack: str, parts: Sequence[Block]) -> pd.DataF
     tokens, after = inputs.trace.tokens_of(stack + "."), Message("norm after")
     table: dict[str, Any] = {
         Message("block"): [label for label in block_labels(parts) for _token in tokens],
-        Message("position"): np.tile(np.arange(len(tokens)), len(parts)),
+        Message("position"): np.tile(np.arange(1, len(tokens) + 1), len(parts)),
         Message("token"): np.tile(tokens, len(parts)),
         Message("norm before"): array(length[:-1]).flatten(),
         after: array(length[1:]).flatten(),
