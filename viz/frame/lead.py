@@ -65,12 +65,20 @@ def next_token(session: Session) -> Hint | None:
     trace, kind = session.trace, choice(kinds, kinds[-1], Key.KIND)
     side = "target" if trace.target_tokens else "source"
     labels = trace.target_tokens or trace.source_tokens
-    if kind == "encoder" or session.model.kind == "encoder-only" or len(labels) < 2:
+    if kind == "encoder" or session.model.kind == "encoder-only":
         return None
-    read = min(session.selection.query, len(labels) - 2)
+    tokenizer = session.model.target_tokenizer
+    ends = trace.target_tokens and tokenizer.end is not None and session.ended  # what comes after the last one
+    places = len(labels) + bool(ends)
+    if places < 2:
+        return None
+    read = min(session.selection.query, places - 2)
 
     def token(place: int) -> dict[str, Any]:
         runs = merged(session).get(side)
+        if place == len(labels):
+            position = place if runs is None else len(runs)
+            return {"label": tokenizer.label(tokenizer.end), "special": True, "side": side, "position": position}
         at = run_of(session, side, place)
         label = labels[place] if runs is None else runs.labels[at]
         return {"label": label, "special": label in trace.special_labels, "side": side, "position": at}

@@ -33,12 +33,13 @@ def test_every_page_says_what_it_shows_and_the_first_what_to_try(model):
     assert not sent(session, "residual")["hints"]
 
 
-@pytest.mark.parametrize(("query", "read"), [(1, 1), (0, 0), (3, 2)])
+@pytest.mark.parametrize(("query", "read"), [(1, 1), (0, 0), (2, 2), (3, 3), (9, 3)])
 def test_a_row_is_about_the_token_after_it(model, query, read):
     session = looking(model, TEXT, TARGET, query=query)
     (hint,) = sent(session, "attention")["hints"]
     labels = [part["label"] for part in hint if isinstance(part, dict)]
-    tokens = session.trace.target_tokens
+    tokens = [*session.trace.target_tokens, "</s>"]
+    assert len(tokens) == 5
     assert labels == [tokens[read], tokens[read], tokens[read + 1]]
 
 
