@@ -53,7 +53,7 @@ def test_the_laboratory_draws_what_its_fields_say(visit):
     page.get_by_role("radio", name="Compare encodings").click()
     page.get_by_role("radio", name="Wavelengths").click()
     expect(page.locator(".js-plotly-plot").first).to_be_visible()
-    field = page.get_by_label("base", exact=True).first
+    field = page.get_by_label("base (several: 1, 2)", exact=True).first
     field.fill("0")
     expect(page.get_by_role("alert")).to_contain_text("0 is out of range")
     field.fill("100, 50")

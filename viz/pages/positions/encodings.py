@@ -45,7 +45,10 @@ class Code:
 
 @dataclass(frozen=True)
 class Settings:
-    """What was asked for: every combination of bases, lengths and widths, and where to look."""
+    """What was asked for: every combination of bases, lengths and widths, and where to look.
+
+    shown: number of the combination that is drawn where there is place for one.
+    """
 
     bases: tuple[float, ...]
     lengths: tuple[int, ...]
@@ -53,6 +56,13 @@ class Settings:
     dimensions: tuple[int, ...] = (0,)
     k: int = 1
     position: int = 50
+    shown: int = 0
+
+    @property
+    def code(self) -> Code:
+        """Combination that is drawn where there is place for one."""
+        codes = self.codes()
+        return codes[min(self.shown, len(codes) - 1)]
 
     def codes(self) -> list[Code]:
         return [Code(*each) for each in product(self.bases, self.lengths, self.widths)]
@@ -94,7 +104,7 @@ def table(code: Code) -> Tensor:
 
 
 def curves(settings: Settings) -> LaboratoryFigures:
-    """PE over the positions, and the whole of the first encoding."""
+    """PE over the positions, and the whole of the chosen encoding."""
     every = product(settings.codes(), settings.dimensions)
     asked = [(code, dimension) for code, dimension in every if dimension < code.d_model]
     said = [*beyond(settings), *too_many(settings.codes())]
@@ -106,9 +116,8 @@ def curves(settings: Settings) -> LaboratoryFigures:
                 dimension=dimension, code=settings.name(code, length=False), waves=plain(float(waves[dimension]))
             )
         )
-    first = settings.codes()[0]
     title = _("PE(p, dimension) over p")
-    whole = table_picture(_("The whole table"), table(first), settings, first)
+    whole = table_picture(_("The whole table"), table(settings.code), settings, settings.code)
     over = compared(title, settings, asked, sinusoid, dimension_called, _("position p"), "PE")
     return said, [over, whole]
 
@@ -141,7 +150,7 @@ def wavelengths(settings: Settings) -> LaboratoryFigures:
         length=False,
         log_y=True,
     )
-    return said, [waves_of, _fast_and_slow(codes[0])]
+    return said, [waves_of, _fast_and_slow(settings.code)]
 
 
 def _fast_and_slow(code: Code) -> Picture:
@@ -155,7 +164,7 @@ def _fast_and_slow(code: Code) -> Picture:
 
 def shift(settings: Settings) -> LaboratoryFigures:
     """PE(p + k) = R_k PE(p), and PE(p) · PE(q) over q − p (claim 8)."""
-    code, k = settings.codes()[0], settings.k
+    code, k = settings.code, settings.k
     matrix = analysis.rotation(k, code.d_model, code.base)
     residual = analysis.shift_residual(table(code), matrix, k)
     said = []
@@ -346,7 +355,7 @@ def any_length(settings: Settings) -> LaboratoryFigures:
 
 def misread(settings: Settings) -> LaboratoryFigures:
     """The formula as some tutorials have it, beside the paper's (claim 10)."""
-    code = settings.codes()[0]
+    code = settings.code
     right, wrong = table(code), analysis.misread(code.length, code.d_model, code.base)
     waves = [analysis.wavelengths(code.d_model, code.base), analysis.misread_wavelengths(code.d_model, code.base)]
     names, short = (_("paper: 2i/d with pair i"), _("wrong: 2i/d with channel i")), (_("paper"), _("wrong"))

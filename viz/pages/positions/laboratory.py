@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -23,11 +23,12 @@ from viz.pages.positions.encodings import LaboratoryFigures, Picture, Settings
 from viz.pages.positions.figures import figure_files
 from viz.render.renderer import words
 from viz.state.position_override import as_trained
-from viz.state.session import choose, current_session
+from viz.state.session import address_count, choose, current_session
 from viz.ui.fields import Field, number_field
 from viz.ui.parts import Drawing, Views, data_table, explanation
 
 SEVERAL = 4  # numbers in a field
+SHOWN = "code"
 NOTHING = Settings((1.0,), (1,), (2,))
 
 
@@ -93,12 +94,13 @@ def controls(model: TextModel, name: str) -> Settings | None:
         "position": Field("place", _("position p"), "50", 0, longest - 1),
     }
     settable = EXPERIMENTS[name].settable
-    places = st.columns(len(settable), gap="medium")
-    given = {key: number_field(place, fields[key]) for key, place in zip(settable, places, strict=True)}
+    one = set(CODE) <= set(settable)  # of several combinations one is drawn alone
+    places = st.columns(len(settable) + one, gap="medium")
+    given = {key: number_field(place, fields[key]) for key, place in zip(settable, places, strict=False)}
     if not all(given.values()):
         return None
     whole = {key: tuple(int(value) for value in values) for key, values in given.items()}
-    return Settings(
+    settings = Settings(
         tuple(given["bases"]),
         whole.get("compared", whole.get("lengths", (min(model.config.max_length, LONGEST),))),
         whole.get("widths", (model.config.d_model,)),
@@ -106,6 +108,20 @@ def controls(model: TextModel, name: str) -> Settings | None:
         whole.get("k", (1,))[0],
         whole.get("position", (0,))[0],
     )
+    return replace(settings, shown=choose_code(settings, places[-1])) if one else settings
+
+
+def choose_code(settings: Settings, place: DeltaGenerator) -> int:
+    """Which combination of the listed numbers is drawn where there is place for one; in the address from 1."""
+    codes, address = settings.codes(), current_session().address
+    if len(codes) == 1:
+        return 0
+    asked = min(max(1, address_count(SHOWN) or 1), len(codes)) - 1
+    label, names = _("Drawn alone"), [settings.name(code) for code in codes]
+    chosen = place.selectbox(label, range(len(codes)), asked, format_func=names.__getitem__, key=SHOWN) or 0
+    if chosen or SHOWN in st.query_params:
+        address.set(SHOWN, str(chosen + 1))
+    return chosen
 
 
 def experiment_name(name: str) -> str:

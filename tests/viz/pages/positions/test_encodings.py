@@ -33,6 +33,15 @@ def test_curves_of_every_combination():
     assert any("base 10,000 · d 8: dimension 3 repeats after 62.8 positions." in sentence for sentence in said)
 
 
+@pytest.mark.parametrize("shown", [0, 3, 99])
+def test_the_table_is_of_the_chosen_combination(shown):
+    settings = Settings((10_000.0, 100.0), (10,), (8, 16), (3,), shown=shown)
+    _said, (_curves, table) = encodings.curves(settings)
+    base, width = list(product(settings.bases, settings.widths))[min(shown, 3)]
+    whole = [[code(place, dimension, width, base) for dimension in range(width)] for place in range(10)]
+    assert np.allclose(table.figure.data[0].z, whole, atol=1e-6)
+
+
 def test_curves_that_are_not_drawn_are_told():
     settings = Settings((1.0, 2.0, 3.0, 4.0), (4, 5), (2, 4, 6, 8), (0,))
     said, (picture, _table) = encodings.curves(settings)
