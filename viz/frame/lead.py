@@ -68,17 +68,17 @@ def next_token(session: Session) -> Hint | None:
     if kind == "encoder" or session.model.kind == "encoder-only":
         return None
     tokenizer = session.model.target_tokenizer
-    ends = trace.target_tokens and tokenizer.end is not None and session.ended  # what comes after the last one
-    places = len(labels) + bool(ends)
+    end = tokenizer.end if trace.target_tokens and session.ended else None  # what comes after the last one
+    places = len(labels) + (end is not None)
     if places < 2:
         return None
     read = min(session.selection.query, places - 2)
 
     def token(place: int) -> dict[str, Any]:
         runs = merged(session).get(side)
-        if place == len(labels):
+        if end is not None and place == len(labels):
             position = place if runs is None else len(runs)
-            return {"label": tokenizer.label(tokenizer.end), "special": True, "side": side, "position": position}
+            return {"label": tokenizer.label(end), "special": True, "side": side, "position": position}
         at = run_of(session, side, place)
         label = labels[place] if runs is None else runs.labels[at]
         return {"label": label, "special": label in trace.special_labels, "side": side, "position": at}
