@@ -211,6 +211,10 @@ def pin_and_show(before: Subject, after: Subject) -> None:
     session.differing = True
     st.session_state[Key.MODEL] = after.name
     st.session_state[LEAVE] = "attention"
+    if model.predicts and shown.predicts:  # on the answer by depth
+        st.session_state[LEAVE] = "predictions"
+        session.address.pending_choices["view"] = "layers"
+        session.address.set("view", "layers")
 
 
 def explain() -> None:

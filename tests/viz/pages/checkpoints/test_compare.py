@@ -101,6 +101,7 @@ def test_their_traces_are_pinned_and_shown(here, typed):
     assert session.pin.name == "run-1"
     assert session.model.name == "run-2"
     assert session.differing
+    assert app.segmented_control(key="view").value == app.query_params["view"] == "layers"  # the answer by depth
     # A text that was only an example gives way to B's example, in both.
     text = typed or "The bird sings."
     assert session.traced[0] == text
