@@ -7,6 +7,7 @@ import pytest
 import viz.pages.feed_forward.page
 import viz.pages.map.page
 import viz.pages.residual.page
+from model.analysis.blocks import blocks
 from tests.viz.no_server import no_server
 from viz.state.session import Key, Selection, Session
 
@@ -54,3 +55,11 @@ def test_a_token_of_the_map_becomes_the_query_and_the_scale_is_kept_in_the_addre
     assert (session.selection.query, said["query"]) == (2, "2")
     _session, said = clicked(page.on_scale, "largest")
     assert said[Key.SCALE] == "largest"
+
+
+def test_an_embedding_of_the_map_opens_its_own_side_whichever_token_was_chosen_before(clicked):
+    page = viz.pages.map.page
+    session, _said = clicked(page.on_token, {"side": "target", "position": 2})
+    block = next(number for number, each in enumerate(blocks(session.trace)) if each.path == "encoder.embedding")
+    session, said = clicked(page.on_open, {"block": block, "head": None})
+    assert said["side"] == session.query_side == "source"

@@ -211,7 +211,9 @@ def on_open(clicked: dict[str, Any]) -> None:
     if "attention" in block.kind and clicked["head"] is not None:
         session.select(head=int(clicked["head"]))
     two = len({each.stack for each in found}) > 1
-    for name, value in of_blocks.choices_at(block, two).items():
+    choices = of_blocks.choices_at(block, two)
+    session.query_side = choices.get("side", session.query_side)
+    for name, value in choices.items():
         session.address.set(name, value)
     st.session_state[Part.OPENED] = of_blocks.PAGES[block.kind]
 
