@@ -20,7 +20,7 @@ from viz.frame import drawing, input_bar, shutdown, token_bar, training_strip
 from viz.frame.command_line import ignored_arguments
 from viz.frame.drawing import PageLayout
 from viz.frame.lead import KEY as LEAD
-from viz.frame.lead import lead
+from viz.frame.lead import page_intro
 from viz.i18n import catalogue
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
@@ -85,7 +85,7 @@ def main() -> None:
             session.address.set(name, value)
     chosen = st.navigation({**pages, "": [named]}, position="hidden").url_path or FIRST
     session.address.sync()
-    session.begun = False
+    session.rerun_requested = False
     session.browser = browsers.browser()
     if not session.runs:
         shutdown.tell(session)
@@ -149,8 +149,8 @@ def main() -> None:
             st.error(as_sentence(translate_error(session.message)))
         open_channel(session)
         called = {each: entry_name(live) if live and each == training.ENTRY else each for each in names}
-        told = {"model": called.get(name, name), "first": called.get(first_name, "")}
-        _visits(data=told, key=VISITS, on_model_change=partial(on_visit, called))
+        addresses = {"model": called.get(name, name), "first": called.get(first_name, "")}
+        _visits(data=addresses, key=VISITS, on_model_change=partial(on_visit, called))
     st.fragment(arrange)(session, model, chosen, trained)
     session.runs += 1
     session.saving, session.choices = 0, Choices()
@@ -161,8 +161,8 @@ def pages_by_section() -> dict[str, list[StreamlitPage]]:
     pages: dict[str, list[StreamlitPage]] = {title: [] for title in sections.values()}
     for name, path in PAGES.items():
         first = name == FIRST
-        made = st.Page(path, title=page_name(name), url_path="first" if first else name, default=first)
-        pages[sections[SECTION.get(name, "see")]].append(made)
+        page = st.Page(path, title=page_name(name), url_path="first" if first else name, default=first)
+        pages[sections[SECTION.get(name, "see")]].append(page)
     return pages
 
 
@@ -171,7 +171,7 @@ def arrange(session: Session, model: TextModel, page: str, trained: bool) -> Non
 
     trained: the model in training is shown, and not the one that it began with.
     """
-    if session.begun:  # a click in here changed what stands outside: the list of models, the strip
+    if session.rerun_requested:  # a click in here changed what stands outside: the list of models, the strip
         st.rerun()
     catalogue.use(st.session_state[Key.LANGUAGE])
     session.address.sync()
@@ -184,7 +184,7 @@ def arrange(session: Session, model: TextModel, page: str, trained: bool) -> Non
     with controls:
         first_line, controls = st.container(), st.container()
     if page != "attention":  # whose first line is of the trace
-        mount([(first_line, lead(session, page, model))])
+        mount([(first_line, page_intro(session, page, model))])
     if not trained:
         with note:
             model = target_language.as_chosen(special_tokens.as_chosen(model))
@@ -206,18 +206,18 @@ def arrange(session: Session, model: TextModel, page: str, trained: bool) -> Non
     with session.lock:  # the tables too are of the trace that the views show
         session.stage, session.views, session.followed = stage, {}, set()
         try:
-            shown = drawing.trace(session, stage)
+            traced_model = drawing.trace(session, stage)
         except (ValueError, RuntimeError, MemoryError) as error:  # a text that this model cannot read, or no memory
-            told = str(error) if isinstance(error, ValueError) else device_trouble(error)
-            if not told:
+            problem = str(error) if isinstance(error, ValueError) else device_trouble(error)
+            if not problem:
                 raise
             mount(zip(places, drawing.fields(session, model), strict=False))
-            bar.error(as_sentence(translate_error(told)))
+            bar.error(as_sentence(translate_error(problem)))
         else:
-            first = [(first_line, lead(session, page, shown))] if page == "attention" else []
-            mount([*zip(places, drawing.fields(session, shown), strict=True), *first])
-            draw_views(session, stage, shown, bar)
-    mount([(st.container(), learnt(session))])
+            first = [(first_line, page_intro(session, page, traced_model))] if page == "attention" else []
+            mount([*zip(places, drawing.fields(session, traced_model), strict=True), *first])
+            draw_views(session, stage, traced_model, bar)
+    mount([(st.container(), script_synced(session))])
     explain_plot(session)
     session.wake()
 
@@ -252,10 +252,10 @@ def telling() -> Iterator[None]:
     except MissingQuantityError as absent:
         st.info(absent_words(absent))
     except (NoRoomError, RuntimeError, MemoryError) as error:
-        told = str(error) if isinstance(error, NoRoomError) else device_trouble(error)
-        if not told:
+        problem = str(error) if isinstance(error, NoRoomError) else device_trouble(error)
+        if not problem:
             raise
-        st.error(as_sentence(translate_error(told)))
+        st.error(as_sentence(translate_error(problem)))
 
 
 def prepare_file() -> None:
@@ -264,7 +264,7 @@ def prepare_file() -> None:
     session.saving, session.choices = int(st.session_state[Key.FILE]["prepare"]), Choices()
 
 
-def learnt(session: Session) -> View:
+def script_synced(session: Session) -> View:
     """What stands last on a page and tells the browser that all above it is of the texts that the script has learnt,
     and how soon to run the script again where there is no channel and something goes on.
     """
@@ -275,10 +275,10 @@ def learnt(session: Session) -> View:
         if session.training.drawn_state is not None
         else None
     )
-    said: dict[str, Any] = {"turn": session.turn, "looks": looks, "at": time.monotonic(), "saving": session.saving}
-    said["followed"] = sorted({*session.followed, Key.TOKENS, LEAD})
+    header: dict[str, Any] = {"turn": session.turn, "looks": looks, "at": time.monotonic(), "saving": session.saving}
+    header["followed"] = sorted({*session.followed, Key.TOKENS, LEAD})
     choices = session.choices
-    return PackedView(_learnt, "learnt", pack({**said, **choices.header()}, choices.arrays()))
+    return PackedView(_learnt, "learnt", pack({**header, **choices.header()}, choices.arrays()))
 
 
 def open_channel(session: Session) -> None:
@@ -292,8 +292,8 @@ def open_channel(session: Session) -> None:
 
 def on_visit(called: dict[str, str]) -> None:
     """The browser went back, or forward, to where another model was shown. called: what the address calls each."""
-    asked = st.session_state[VISITS]["model"]
-    if name := next((name for name, told in called.items() if told == asked), ""):
+    address = st.session_state[VISITS]["model"]
+    if name := next((name for name, own_address in called.items() if own_address == address), ""):
         shown_model.let_go()
         shown_model.show(name)
 
@@ -333,7 +333,7 @@ def choose_language(place: DeltaGenerator) -> None:
 
 
 def choose_model(live: LiveTraining | None, names: list[str], first: int) -> str:
-    asked = st.query_params.get(Key.MODEL)
+    address = st.query_params.get(Key.MODEL)
     words = {training.ENTRY: entry_name(live)} if live else {}
     called = (
         {each.format(name=live.start.name) for each in catalogue.everywhere("in training: {name}")} if live else set()
@@ -349,7 +349,7 @@ def choose_model(live: LiveTraining | None, names: list[str], first: int) -> str
     )
     name = name or ""
     known = (*names, *called, *shown_model.state().gone)  # the address has what the list shows, here or elsewhere
-    if asked is not None and asked not in known:
+    if address is not None and address not in known:
         st.warning(_("The address asks for a model that is not here. This is {name}.").format(name=literal(name)))
     return name
 
@@ -371,6 +371,6 @@ def describe(model: TextModel, form: str) -> str:
     )
     text = f"{text} · {form}"
     # A line that is too long ends behind a point, and never within a part.
-    kept = text.replace(" ", "\N{NO-BREAK SPACE}").replace("·\N{NO-BREAK SPACE}", "· ")
-    lines = "  \n".join(literal(line) for line in kept.split("\n"))
+    unbroken = text.replace(" ", "\N{NO-BREAK SPACE}").replace("·\N{NO-BREAK SPACE}", "· ")
+    lines = "  \n".join(literal(line) for line in unbroken.split("\n"))
     return f"{lines}\n\n{assumptions.beside_name(model)}".rstrip()

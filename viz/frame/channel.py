@@ -230,9 +230,9 @@ class Window:
         live = training.trainings().get(session.training.run) if session.training.run else None
         paces = [REST]
         if not self._hidden and training.is_moving(live):
-            shown = session.stage is not None and session.stage.trained
+            visible = session.stage is not None and session.stage.trained
             share = STEP_SHARE if live is not None and live.snapshot.watched else SHARE
-            paces.append(min(STRIP_PACE, max(PACE, self._took / share)) if shown else STRIP_PACE)
+            paces.append(min(STRIP_PACE, max(PACE, self._took / share)) if visible else STRIP_PACE)
         if not self._hidden and session.live_regions:
             paces.append(max(WATCH_PACE if session.job_news else WATCH_REST, self._took / WATCH_SHARE))
         return min(paces)
@@ -250,15 +250,15 @@ class Window:
         draws just now, and `_free` is set once it has.
         """
         Window.queue.add(self)
-        begun, since = self._loop.create_future(), time.monotonic()
-        turn = asyncio.ensure_future(self._loop.run_in_executor(POOL, self._turn, begun, since))
-        waited: list[asyncio.Future[Any]] = [turn, begun]
+        start_signal, since = self._loop.create_future(), time.monotonic()
+        turn = asyncio.ensure_future(self._loop.run_in_executor(POOL, self._turn, start_signal, since))
+        waited: list[asyncio.Future[Any]] = [turn, start_signal]
         try:
             await asyncio.wait(waited, timeout=NOTICED, return_when=asyncio.FIRST_COMPLETED)
-            if not begun.done():
+            if not start_signal.done():
                 seconds = len(Window.queue) * Window.lasts / POOL_SIZE
                 self._messages.put_nowait(protocol.text_of(Waiting(max(1, round(seconds)), typing())))
-                await asyncio.shield(begun)  # the thread says it, whether or not somebody waits
+                await asyncio.shield(start_signal)  # the thread says it, whether or not somebody waits
         finally:
             Window.queue.discard(self)
         while not turn.done():  # a window takes a silent channel for a dead one
@@ -267,12 +267,12 @@ class Window:
                 self._messages.put_nowait(protocol.text_of(Working()))
         return await turn
 
-    def _turn(self, begun: asyncio.Future[None], since: float) -> bool:
+    def _turn(self, start_signal: asyncio.Future[None], since: float) -> bool:
         """What is asked for is computed and sent. In a thread of the pool, which waits for nobody. since: when the turn
         was asked for.
         """
         Window.queue.discard(self)
-        self._loop.call_soon_threadsafe(begun.set_result, None)
+        self._loop.call_soon_threadsafe(start_signal.set_result, None)
         self._begun, used = time.monotonic(), time.thread_time()
         WAITED.observe(self._begun - since)
         session = self._session()
@@ -323,24 +323,24 @@ class Window:
             with suppress(LookupError, TypeError, ValueError, OverflowError):  # it was on another text
                 act(click.value)
 
-    def _draw(self, session: Session, stage: PageLayout, asked: bool, edits: dict[str, int]) -> None:
+    def _draw(self, session: Session, stage: PageLayout, requested: bool, edits: dict[str, int]) -> None:
         """What was asked for, and what a training has done since; of that, only what can be seen. The checks follow in
         another turn, when it is painted, if nothing is typed until then.
         """
         live = training.training(session)  # being asked for is a sign of life
-        moving, stands = training.is_moving(live), training.standing(live)
-        news = stands, live.snapshot.status if live else "", self._visible
+        moving, training_state = training.is_moving(live), training.standing(live)
+        news = training_state, live.snapshot.status if live else "", self._visible
         moved = live is not None and news != self._drawn and not self._hidden
-        old = live is not None and stands != session.training.drawn_state  # what the script has drawn of it
+        old = live is not None and training_state != session.training.drawn_state  # what the script has drawn of it
         if moved:
             self._drawn = news
-        if asked or (moved and stage.trained):
+        if requested or (moved and stage.trained):
             drawn: set[str] = set()
             for views, more in drawing.frames(session, stage):
                 session.views.update({view.key: view for view in views})
                 drawn.update(view.key for view in views)
-                seen = views if asked else [view for view in views if view.key in self._visible]
-                self._send(seen, edits, more, asked, () if more else session.followed - drawn, moved=old and not asked)
+                seen = views if requested else [view for view in views if view.key in self._visible]
+                self._send(seen, edits, more, requested, () if more else session.followed - drawn, moved=old and not requested)
             self._checks_pending = True
         elif self._checks_pending and session.shown is not None:
             self._checks_pending = False
@@ -352,9 +352,9 @@ class Window:
         late = moving and stage.trained and not self._hidden and time.monotonic() - self._asked_at > SELDOM
         if (
             late
-            or session.begun
+            or session.rerun_requested
             or moving != session.training.moving
-            or (not moving and stands != session.training.drawn_state)
+            or (not moving and training_state != session.training.drawn_state)
         ):
             self._ask_script(session)
         self._watch(session, edits)

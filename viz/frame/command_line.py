@@ -22,7 +22,7 @@ def ignored_arguments() -> list[str]:
     from model.runtime.memory import machine_memory
 
     words, known = sys.argv[1:], (GIVEN, *HINTS)
-    found = [
+    warnings = [
         _("{word} means nothing to Vitrine: a checkpoint is given by {option}.").format(
             word=literal(word), option=f"streamlit run app.py -- {GIVEN} PATH"
         )
@@ -30,16 +30,16 @@ def ignored_arguments() -> list[str]:
         if before not in known and word.partition("=")[0] not in known
     ]
     if words and words[-1] == GIVEN:
-        found.append(_("After {option} a path is missing.").format(option=GIVEN))
+        warnings.append(_("After {option} a path is missing.").format(option=GIVEN))
     try:
         LoadHints.read(",".join(word.partition("@")[0] for word in words_after(*HINTS)))
     except ValueError as error:
-        found.append(as_sentence(f"{HINTS[0]}: {translate_error(error)}"))
+        warnings.append(as_sentence(f"{HINTS[0]}: {translate_error(error)}"))
     try:
         memory_limit(machine_memory())
     except ValueError as error:
-        found.append(as_sentence(translate_error(error)))
+        warnings.append(as_sentence(translate_error(error)))
     wanted = os.environ.get(MODELS, "").strip()
     if wanted and not Path(wanted).expanduser().is_dir():
-        found.append(_("{variable} names {path}, which is no folder.").format(variable=MODELS, path=literal(wanted)))
-    return found
+        warnings.append(_("{variable} names {path}, which is no folder.").format(variable=MODELS, path=literal(wanted)))
+    return warnings

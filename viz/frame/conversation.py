@@ -43,12 +43,12 @@ def editor(model: TextModel) -> None:
         st.toggle(_("Ask the assistant for an answer"), True, key=PROMPT)
         choose_options(tokenizer.template + tokenizer.tool_template)
         try:
-            made = conversation(model, turns(), bool(st.session_state[PROMPT]))
+            dialogue = conversation(model, turns(), bool(st.session_state[PROMPT]))
         except ValueError as error:
             st.error(as_sentence(translate_error(error)))
             return
-        st.button(_("Put it into the text"), on_click=write_source, args=(made.text,), type="primary")
-        loss_mask(model, made)
+        st.button(_("Put it into the text"), on_click=write_source, args=(dialogue.text,), type="primary")
+        loss_mask(model, dialogue)
 
 
 def choose_options(template: str) -> None:
@@ -70,7 +70,7 @@ def choose_options(template: str) -> None:
 
 def turn(number: int) -> None:
     """The fields of a turn."""
-    role, said = FIRST[number] if number < len(FIRST) else (("user", "assistant")[number % 2], "")
+    role, text = FIRST[number] if number < len(FIRST) else (("user", "assistant")[number % 2], "")
     left, right = st.columns([1, 3])
     left.selectbox(
         _("Role"),
@@ -82,7 +82,7 @@ def turn(number: int) -> None:
     )
     right.text_area(
         _("What is said"),
-        said,
+        text,
         height=68,
         max_chars=longest_text(),
         key=f"{TURNS}_{number}_text",
@@ -104,7 +104,7 @@ def turns() -> tuple[tuple[str, str], ...]:
     return tuple((str(st.session_state[role]), str(st.session_state[text] or "")) for role, text in fields)
 
 
-def conversation(model: TextModel, said: tuple[tuple[str, str], ...], prompt: bool) -> Conversation:
+def conversation(model: TextModel, messages: tuple[tuple[str, str], ...], prompt: bool) -> Conversation:
     """The conversation by the model's template, with the tools and the thinking that are chosen.
 
     Raises:
@@ -119,14 +119,14 @@ def conversation(model: TextModel, said: tuple[tuple[str, str], ...], prompt: bo
     tools = tools_in(clean(str(st.session_state.get(TOOLS) or "")))
     template = tokenizer.template if tools is None else tokenizer.tool_template or tokenizer.template
     thinking = {"on": True, "off": False}.get(str(st.session_state.get(THINKING) or ""))
-    found: Conversation = _conversation(template, said, tuple(names.items()), prompt, tools, thinking)
-    return found
+    dialogue: Conversation = _conversation(template, messages, tuple(names.items()), prompt, tools, thinking)
+    return dialogue
 
 
 @st.cache_data(max_entries=64, show_spinner=False)
 def _conversation(
     template: str,
-    said: tuple[tuple[str, str], ...],
+    messages: tuple[tuple[str, str], ...],
     names: tuple[Any, ...],
     prompt: bool,
     tools: list[dict[str, Any]] | None,
@@ -134,20 +134,20 @@ def _conversation(
 ) -> Any:
     from model.text.chat import Turn, converse
 
-    return converse(template, [Turn(*each) for each in said], dict(names), prompt, tools, thinking)
+    return converse(template, [Turn(*each) for each in messages], dict(names), prompt, tools, thinking)
 
 
-def loss_mask(model: TextModel, made: Conversation) -> None:
+def loss_mask(model: TextModel, dialogue: Conversation) -> None:
     """Which tokens a training on it would count: those that the assistant wrote."""
     tokenizer = model.reading(True).source_tokenizer
     try:
-        tokens = tokenizer.encode(made.text)
-        counted = made.counts(tokenizer.ends(made.text))
+        tokens = tokenizer.encode(dialogue.text)
+        counted = dialogue.counts(tokenizer.ends(dialogue.text))
     except ValueError as error:
         st.caption(literal(as_sentence(translate_error(error))))
         return
     sentence = _("A training on it counts {count} of {all} tokens: what the assistant wrote.")
     st.caption(sentence.format(count=sum(counted), all=len(counted)))
-    shown = zip(tokens.labels[:SHOWN], counted, strict=False)
-    marked = (f":blue-background[**{token_code(label)}**]" if is_in else token_code(label) for label, is_in in shown)
+    flags = zip(tokens.labels[:SHOWN], counted, strict=False)
+    marked = (f":blue-background[**{token_code(label)}**]" if is_in else token_code(label) for label, is_in in flags)
     st.markdown(" ".join(marked))

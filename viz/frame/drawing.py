@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from model.network.config import TWO_STACKS
 from viz.components.view import View
 from viz.frame import text_field, token_bar
-from viz.frame.lead import lead
+from viz.frame.lead import page_intro
 from viz.state import texts, training
 from viz.state.session import Session
 from viz.ui import long_text
@@ -49,8 +49,8 @@ def trace(session: Session, stage: PageLayout) -> TextModel:
 
 def fields(session: Session, model: TextModel) -> list[View]:
     """The fields of the texts: of the source and, where the model has one, of the target."""
-    found = [text_field.source_field(session, model)]
-    return [*found, text_field.target_field(session, model)] if model.kind in TWO_STACKS else found
+    text_fields = [text_field.source_field(session, model)]
+    return [*text_fields, text_field.target_field(session, model)] if model.kind in TWO_STACKS else text_fields
 
 
 def views(
@@ -95,7 +95,7 @@ def frames(session: Session, stage: PageLayout) -> Iterator[tuple[list[View], bo
     model = trace(session, stage)
     group = fields(session, model)
     if stage.page:
-        group.append(lead(session, stage.page, model))
+        group.append(page_intro(session, stage.page, model))
     very_long = long_text.is_very_long(session)
     tokens_first = session.is_long and not very_long
     if tokens_first:

@@ -69,8 +69,8 @@ class Guard:
 
         if problem:
             return await PlainTextResponse(problem, 403)(scope, receive, answer)
-        if scope["method"] == "PUT" and (found := UPLOAD.fullmatch(asked_path(scope))):
-            return await self._upload(found["visitor"], scope, receive, answer)
+        if scope["method"] == "PUT" and (match := UPLOAD.fullmatch(asked_path(scope))):
+            return await self._upload(match["visitor"], scope, receive, answer)
         await self._app(scope, receive, answer)
 
     async def _upload(self, visitor: str, scope: Scope, receive: Receive, send: Send) -> None:
@@ -94,13 +94,13 @@ def refusal(scope: Scope) -> str:
 
     scope: of a request, or of a websocket that is to be opened.
     """
-    headers, asked = Headers(scope=scope), asked_path(scope)
+    headers, path = Headers(scope=scope), asked_path(scope)
     host, origin = headers.get("host"), headers.get("origin")
-    if asked in PROBES and scope["type"] == "http":
+    if path in PROBES and scope["type"] == "http":
         return ""
-    if asked in METRICS and not is_here(scope["client"], headers):
+    if path in METRICS and not is_here(scope["client"], headers):
         return "Figures of this server are for its own machine, and the networks in VITRINE_METRICS."
-    if not is_host_allowed(host) and not (asked in METRICS and is_address(host, scope)):
+    if not is_host_allowed(host) and not (path in METRICS and is_address(host, scope)):
         return f"This server is not known as {host}: start it with this name in server.allowedHosts."
     reads = scope["type"] == "http" and scope["method"] in READS
     if not reads and not is_own(origin, host):
@@ -121,16 +121,16 @@ def know_browser(scope: Scope, headers: MutableHeaders) -> None:
     """A browser without a cookie of ours is given one, with an answer that no cache shares out; and through TLS every
     cookie, Streamlit's too, comes back through TLS alone. scope: of a request. headers: of its answer.
     """
-    asked = Headers(scope=scope)
-    if is_encrypted(asked):
+    request = Headers(scope=scope)
+    if is_encrypted(request):
         for number, (name, value) in enumerate(headers.raw):
             if name == b"set-cookie" and b"secure" not in value.lower().replace(b" ", b"").split(b";"):
                 headers.raw[number] = (name, value + b"; Secure")
     shared = "public" in headers.get("cache-control", "")
     if shared or scope["method"] != "GET" or asked_path(scope) in (*PROBES, *METRICS):
         return
-    if not secret(cookie_parser(asked.get("cookie", "")), asked):
-        headers.append("set-cookie", new_cookie(asked))
+    if not secret(cookie_parser(request.get("cookie", "")), request):
+        headers.append("set-cookie", new_cookie(request))
         headers["cache-control"] = f"private, {headers.get('cache-control', 'no-cache')}"
 
 
@@ -159,8 +159,8 @@ def as_own(scope: Scope) -> Scope:
     origin, host = headers.get("origin"), headers.get("host")
     if origin is None or urlsplit(origin).netloc == host:
         return scope
-    kept = [(name, value) for name, value in scope["headers"] if name != b"origin"]
-    return {**scope, "headers": [*kept, (b"origin", f"{urlsplit(origin).scheme}://{host}".encode())]}
+    headers_left = [(name, value) for name, value in scope["headers"] if name != b"origin"]
+    return {**scope, "headers": [*headers_left, (b"origin", f"{urlsplit(origin).scheme}://{host}".encode())]}
 
 
 def policy(host: str) -> str:

@@ -108,8 +108,8 @@ def go_on() -> None:
 
     model, text = model_and_text()
     drawn = Sampling(temperature=0.8, seed=len(text))
-    made = current_session().what_if.generate(model, text, sampling=drawn, length=CONTINUED)
-    write_source(text + made.text)
+    continuation = current_session().what_if.generate(model, text, sampling=drawn, length=CONTINUED)
+    write_source(text + continuation.text)
 
 
 def fill_in() -> None:

@@ -21,13 +21,13 @@ KEY = "lead"
 Hint = Sequence[str | dict[str, Any]]  # words, and tokens between them: {label, special, side, position}
 
 
-def lead(session: Session, page: str, model: TextModel) -> View:
+def page_intro(session: Session, page: str, model: TextModel) -> View:
     """A page's first line. Its hints are shown until the reader puts them away, which the browser remembers."""
     hints: Sequence[Hint] = ()
     if page == "map":
         hints = things_to_try(model)
-    elif page == "attention" and (said := next_token(session)):
-        hints = [said]
+    elif page == "attention" and (hint := next_token(session)):
+        hints = [hint]
     data = {"page": page, "sentence": sentence_of(page), "hints": hints, "words": {"dismiss": _("Got it")}}
     return PackedView(_lead, KEY, pack(data))
 

@@ -45,11 +45,11 @@ def memory() -> Iterator[GaugeMetricFamily]:
     from model.runtime.memory import ledger
 
     book = ledger()
-    found = GaugeMetricFamily("vitrine_memory_bytes", "Main memory of this process, in bytes.", labels=["of"])
-    found.add_metric(["limit"], book.limit)
-    found.add_metric(["promised"], sum(each.size for each in book.promises))
-    found.add_metric(["left"], book.left())
-    yield found
+    family = GaugeMetricFamily("vitrine_memory_bytes", "Main memory of this process, in bytes.", labels=["of"])
+    family.add_metric(["limit"], book.limit)
+    family.add_metric(["promised"], sum(each.size for each in book.promises))
+    family.add_metric(["left"], book.left())
+    yield family
 
 
 def trainings() -> Iterator[GaugeMetricFamily]:
@@ -58,10 +58,10 @@ def trainings() -> Iterator[GaugeMetricFamily]:
     from viz.state.training import trainings as registry
 
     counts = Counter(each.snapshot.status for each in registry().all())
-    found = GaugeMetricFamily("vitrine_trainings", "Live trainings by their state.", labels=["state"])
+    family = GaugeMetricFamily("vitrine_trainings", "Live trainings by their state.", labels=["state"])
     for state in get_args(Status):
-        found.add_metric([state], counts[state])
-    yield found
+        family.add_metric([state], counts[state])
+    yield family
 
 
 REGISTRY = CollectorRegistry()

@@ -104,9 +104,9 @@ def _tidy() -> None:
     from viz.state.checkpoints import saved_folder
 
     remove_left_uploads()
-    if (kept := training.kept_folder("")) is not None:
-        remove_old(kept.parent)
-        remove_left(kept.parent)
+    if (folder := training.kept_folder("")) is not None:
+        remove_old(folder.parent)
+        remove_left(folder.parent)
     if saved_folder().is_dir():
         remove_left(saved_folder())
 
@@ -120,10 +120,10 @@ async def ready(_request: Request) -> JSONResponse:
     """Whether a page can be drawn at once and new visitors may come, and how many windows there are: one that is to end
     waits until there is none. The header X-Vitrine-Replica says where: nginx sends newcomers there.
     """
-    found, windows = _ready.is_set() and not _draining.is_set(), sum(len(each.channels) for each in all_sessions())
-    told = {"ready": found, "draining": _draining.is_set(), "sessions": len(SESSIONS), "windows": windows}
+    is_ready, windows = _ready.is_set() and not _draining.is_set(), sum(len(each.channels) for each in all_sessions())
+    status = {"ready": is_ready, "draining": _draining.is_set(), "sessions": len(SESSIONS), "windows": windows}
     name = os.environ.get(REPLICA, "").strip()
-    return JSONResponse(told, 200 if found else 503, {"X-Vitrine-Replica": name} if NAME.fullmatch(name) else None)
+    return JSONResponse(status, 200 if is_ready else 503, {"X-Vitrine-Replica": name} if NAME.fullmatch(name) else None)
 
 
 ANSWERS = {"health": health, "ready": ready, "metrics": metrics, ROUTE: serve_module}

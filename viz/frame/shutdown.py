@@ -63,13 +63,13 @@ def _save(live: LiveTraining) -> None:
             live.save(folder := parent / saved)
         else:
             why = "this server saves nothing, and VITRINE_TRAININGS is not set"
-            said = "the training of %s is lost, as it stands after step %s: %s"
-            _log.warning(said, name, live.snapshot.step, why)
+            warning = "the training of %s is lost, as it stands after step %s: %s"
+            _log.warning(warning, name, live.snapshot.step, why)
             return
         step = live.snapshot.step
         _log.warning("the training of %s is saved as it stands after step %s: %s", name, step, folder)
-        told = {"owner": live.owner, "name": name, "step": step, "path": str(folder), "saved": saved}
-        (parent / NOTE.replace("*", secrets.token_hex(8))).write_text(json.dumps(told), encoding="utf-8")
+        note = {"owner": live.owner, "name": name, "step": step, "path": str(folder), "saved": saved}
+        (parent / NOTE.replace("*", secrets.token_hex(8))).write_text(json.dumps(note), encoding="utf-8")
     except (ValueError, OSError, RuntimeError) as error:  # the others are saved all the same
         _log.exception("the training of %s could not be saved: %s", name, error)
 
@@ -84,20 +84,20 @@ def _free_name(name: str) -> str:
 def tell(session: Session) -> None:
     """Say, once, what was saved when the server was stopped: to its owner, or to who sits at this machine."""
     for note in _notes():
-        told = _read(note)
+        content = _read(note)
         here = permissions.may_name_paths(st.context.headers.to_dict())
-        if told is None or not (here or (told["owner"] and told["owner"] == training.owner(session))):
+        if content is None or not (here or (content["owner"] and content["owner"] == training.owner(session))):
             continue
         try:
             note.unlink()
         except OSError:  # another session was told
             continue
-        st.toast(_sentence(told, here), icon=":material/save:", duration="infinite")
+        st.toast(_sentence(content, here), icon=":material/save:", duration="infinite")
 
 
 def _notes() -> list[Path]:
-    kept = training.kept_folder("")
-    parents = [saved_folder(), *([kept.parent] if kept else [])]
+    folder = training.kept_folder("")
+    parents = [saved_folder(), *([folder.parent] if folder else [])]
     return [note for parent in parents for note in sorted(parent.glob(NOTE))]
 
 
@@ -106,9 +106,9 @@ def _read(note: Path) -> dict[str, Any] | None:
     from model.runtime.untrusted_json import read_json
 
     try:
-        told = read_json(note, largest=LARGEST)
+        content = read_json(note, largest=LARGEST)
         if time.time() - note.stat().st_mtime < STALE:
-            return {**{name: str(told[name]) for name in ("owner", "name", "path", "saved")}, "step": int(told["step"])}
+            return {**{name: str(content[name]) for name in ("owner", "name", "path", "saved")}, "step": int(content["step"])}
     except (OSError, ValueError, KeyError, TypeError):
         pass
     with suppress(OSError):
@@ -116,17 +116,17 @@ def _read(note: Path) -> dict[str, Any] | None:
     return None
 
 
-def _sentence(told: dict[str, Any], with_path: bool) -> str:
-    if told["saved"]:
-        said = _(
+def _sentence(note: dict[str, Any], with_path: bool) -> str:
+    if note["saved"]:
+        sentence = _(
             "The server was stopped while {name} trained: as it stood after step {step} it is in the list of models, "
             "as {saved}."
         )
     else:
-        said = _(
+        sentence = _(
             "The server was stopped while {name} trained: it is kept as it stood after step {step}, and the address of "
             "its window goes on with it."
         )
-    names = {name: literal(told[name]) for name in ("name", "saved")}
-    text = said.format(**names, step=f"{told['step']:,}")
-    return f"{text} {_('It lies in {path}.').format(path=literal(told['path']))}" if with_path else text
+    names = {name: literal(note[name]) for name in ("name", "saved")}
+    text = sentence.format(**names, step=f"{note['step']:,}")
+    return f"{text} {_('It lies in {path}.').format(path=literal(note['path']))}" if with_path else text

@@ -54,13 +54,13 @@ def token_bar(session: Session, later: bool = False) -> View:
         for side, tokens in sides.items()
     }
     if session.origin and session.target:
-        told = {
+        origins = {
             "data": _("from the data, not written by the model"),
             "trained": _(
                 "written by the model as it was; press the button beside the text, and the model as it is now writes it"
             ),
         }
-        notes["target"] = " · ".join(filter(None, [told[session.origin], notes["target"]]))
+        notes["target"] = " · ".join(filter(None, [origins[session.origin], notes["target"]]))
     job = None if later or not long_text.is_very_long(session) else long_text.long_text_job(session)
     badges = None if later else badges_of(session) if job is None else badges_of_job(job)
     compared = not later and (job is None or job.compared)
@@ -134,11 +134,11 @@ def _badge(check: Check) -> dict[str, Any]:
         parts.append(_("{count} of {all}").format(count=check.modules, all=check.all_modules))
         sentences.append(_("In the others there is nothing to compare: no second way, or not what it takes."))
     parts += [significant(check.error), *([] if check.passed else [check.tensor])]
-    found = _("Largest error, beside what rounding explains: {error}, at most {tolerance} ({tensor}).")
+    largest = _("Largest error, beside what rounding explains: {error}, at most {tolerance} ({tensor}).")
     if not check.tolerance:
-        found = _("Largest: {error} ({tensor}); nothing but 0 is right.") if check.tensor else ""
+        largest = _("Largest: {error} ({tensor}); nothing but 0 is right.") if check.tensor else ""
     error, tolerance = f"{check.error:.3e}", f"{check.tolerance:.3e}"
-    sentences.append(found.format(error=error, tolerance=tolerance, tensor=check.tensor))
+    sentences.append(largest.format(error=error, tolerance=tolerance, tensor=check.tensor))
     return {"text": " · ".join(parts), "passed": check.passed, "title": in_turn(*sentences)}
 
 
@@ -255,25 +255,25 @@ def pinned(session: Session, compared: bool = True) -> dict[str, Any]:
     }
     alignments: dict[str, Any] = {side: {"inserted": [], "deleted": []} for side in ("source", "target")}
     comparison, pin = session.comparison, session.pin
-    kept: dict[str, str] | None = None
+    pin_names: dict[str, str] | None = None
     changes: list[dict[str, Any]] | None = []
     if pin and comparison:
-        kept = {"text": pin.text, "model": pin.name}
+        pin_names = {"text": pin.text, "model": pin.name}
         runs = merged(session)
         alignments["source"] = _alignment(comparison.source, pin.trace.source_tokens, runs.get("source"))
         alignments["target"] = _alignment(comparison.target, pin.trace.target_tokens, runs.get("target"))
         changes = _changes(session, comparison) if compared else None
         if compared and comparison.changes.empty:
             words["none"] = _("nothing here can be compared with the pin")
-    return {"words": words, "kept": kept, "differing": session.differing, "alignments": alignments, "changes": changes}
+    return {"words": words, "kept": pin_names, "differing": session.differing, "alignments": alignments, "changes": changes}
 
 
 def _alignment(alignment: Alignment, labels: list[str], runs: Pieces | None) -> dict[str, Any]:
     """Which tokens are new, and those that are gone, each before the token that now stands at its place; a run that is
     one is new where one of its tokens is.
     """
-    kept = list(enumerate(alignment.places))
-    before = [max((mine + 1 for mine, other in kept if 0 <= other < place), default=0) for place in alignment.deleted]
+    places = list(enumerate(alignment.places))
+    before = [max((mine + 1 for mine, other in places if 0 <= other < place), default=0) for place in alignment.deleted]
     inserted = alignment.inserted
     if runs is not None:
         at = [*runs.run_of, len(runs)]
@@ -291,13 +291,13 @@ def _changes(session: Session, comparison: Comparison) -> list[dict[str, Any]]:
         "prediction": (_("predictions"), _("KL divergence from the pinned prediction, in nats")),
     }
     table = comparison.changes
-    made = []
+    lists = []
     for kind, (title, unit) in titles.items():
         rows = table[(table["kind"] == kind) & (table["change"] > 0)].head(LISTED).to_dict("records")
         if rows:
             items = [_item(session, comparison, row) for row in rows]
-            made.append({"title": title, "unit": unit, "items": items})
-    return made
+            lists.append({"title": title, "unit": unit, "items": items})
+    return lists
 
 
 def _item(session: Session, comparison: Comparison, row: dict[str, Any]) -> dict[str, Any]:

@@ -34,23 +34,23 @@ SIZES = (64, 256, 1024)  # tokens of a batch to choose from, beside the full one
 
 def facts(snapshot: Snapshot) -> list[dict[str, str]]:
     """Where a training stands, for the sidebar: text, and in full on hover."""
-    found = [
+    items = [
         {
             "text": _("step {step}").format(step=f"{snapshot.step:,}"),
             "title": _("of {total}").format(total=snapshot.total),
         }
     ]
     if snapshot.loss is not None:
-        found.append({"text": _("loss {loss}").format(loss=significant(snapshot.loss)), "title": str(snapshot.loss)})
+        items.append({"text": _("loss {loss}").format(loss=significant(snapshot.loss)), "title": str(snapshot.loss)})
     if snapshot.exact_match is not None:
-        found.append({"text": f"✓ {100 * snapshot.exact_match:.0f} %", "title": _("exact match on unseen texts")})
+        items.append({"text": f"✓ {100 * snapshot.exact_match:.0f} %", "title": _("exact match on unseen texts")})
     if snapshot.tokens_per_second:
         rate = snapshot.tokens_per_second
-        found.append({"text": _("{rate} tokens/s").format(rate=f"{rate:,.0f}"), "title": str(rate)})
+        items.append({"text": _("{rate} tokens/s").format(rate=f"{rate:,.0f}"), "title": str(rate)})
     if snapshot.seconds_left and snapshot.status == "running":
         left = _("{time} left").format(time=clock(snapshot.seconds_left))
-        found.append({"text": left, "title": str(snapshot.seconds_left)})
-    return found
+        items.append({"text": left, "title": str(snapshot.seconds_left)})
+    return items
 
 
 def status_sentence(snapshot: Snapshot) -> str:
@@ -71,12 +71,12 @@ def batch_data(sizes: BatchSizes | None) -> dict[str, Any]:
     if sizes is None:
         return {"sentence": "", "chosen": 0, "sizes": []}
     if sizes.watched < sizes.full:
-        said = _("Batches of {size} tokens, quick to watch; ▶ takes {full}")
+        sentence = _("Batches of {size} tokens, quick to watch; ▶ takes {full}")
     else:
-        said = _("Batches of {size} tokens, as ▶")
+        sentence = _("Batches of {size} tokens, as ▶")
     choices = {size for size in SIZES if size < sizes.full} | {sizes.watched, sizes.full}
     return {
-        "sentence": said.replace("{full}", f"{sizes.full:,}"),
+        "sentence": sentence.replace("{full}", f"{sizes.full:,}"),
         "chosen": sizes.watched,
         "sizes": [[size, f"{size:,}"] for size in sorted(choices)],
     }
@@ -88,13 +88,13 @@ def strip_data(
     plan: str = "",
     own: bool = True,
     sizes: BatchSizes | None = None,
-    shown: str = "",
+    model_name: str = "",
 ) -> dict[str, Any]:
     """For the strip in the sidebar. refused: why nothing can begin. plan: what the first click would train on. own:
     whether this visitor may steer the training. sizes: of its batches. shown: name of the model that is shown, where
     that is not the one in training.
     """
-    name = live.start.name if live else shown
+    name = live.start.name if live else model_name
     words = {
         "of": name,
         "one": _("Train one step"),
@@ -111,10 +111,10 @@ def strip_data(
         first = [] if refused else ["advance", "batch", "run"]
         return {**nothing, "words": words, "batches": batches, "possible": first}
     snapshot = live.snapshot
-    told = status_sentence(snapshot)
-    if shown:  # before a click: what it trains, and shows from then on
-        said = _("A step trains the copy of {name} that is in training, and shows it in the place of {shown}.")
-        told = in_turn(stopped(told), said.format(name=name, shown=shown))
+    sentence = status_sentence(snapshot)
+    if model_name:  # before a click: what it trains, and shows from then on
+        takes_over = _("A step trains the copy of {name} that is in training, and shows it in the place of {shown}.")
+        sentence = in_turn(stopped(sentence), takes_over.format(name=name, shown=model_name))
     onward = {"advance", "batch", "run", "pause" if snapshot.status in training.MOVING else "run"}
     possible = {"reset"} if snapshot.status in training.OVER else {*onward, "reset"}
     return {
@@ -122,7 +122,7 @@ def strip_data(
         "step": snapshot.step,
         "facts": facts(snapshot),
         "losses": live.current.curves.overview("loss", DRAWN) if live.current else [],
-        "sentence": told if own else training.watched_only(),
+        "sentence": sentence if own else training.watched_only(),
         "words": words,
         "batches": batches,
         "possible": sorted(possible if own else ()),
@@ -152,8 +152,8 @@ def strip(session: Session, model: TextModel, trained: bool) -> View:
         runs = merged_in(session, current.current.film)
         film["runs"] = {side: {"firsts": each.firsts, "labels": each.labels} for side, each in runs.items()}
     own = current is None or training.is_own(session, current)
-    told = strip_data(current, refused, plan, own, sizes, "" if trained else model.name)
-    data = pack({**told, "film": film}, frames)
+    header = strip_data(current, refused, plan, own, sizes, "" if trained else model.name)
+    data = pack({**header, "film": film}, frames)
     return PackedView(_training_strip, STRIP, data, {"act": partial(on_act, model), "again": on_again})
 
 
@@ -182,8 +182,8 @@ def on_act(model: TextModel, act: dict[str, Any]) -> None:
             model.network.require_logits()
             data = plan.data(model)
             material = training.material_of(model, data)
-            asked = training.own_key(session), model.config, material, plan.settings, model.device
-            needed = training.trainings().require_room(*asked)
+            request = training.own_key(session), model.config, material, plan.settings, model.device
+            needed = training.trainings().require_room(*request)
             live = training.begin(session, model, material, first, data.source, needed=needed, batches=sizes)
         except ValueError as error:
             session.message = str(error)
@@ -192,5 +192,5 @@ def on_act(model: TextModel, act: dict[str, Any]) -> None:
         live.watch_batches(max(1, min(count, live.batches.full)))
         return
     st.session_state[Key.MODEL] = training.ENTRY  # what is trained is what one wants to see
-    session.begun = True  # the whole page is drawn: a step may be done before anybody sees that it moves
+    session.rerun_requested = True  # the whole page is drawn: a step may be done before anybody sees that it moves
     {"advance": lambda: live.advance(count), "run": live.run, "pause": live.pause, "reset": live.reset}[name]()

@@ -121,7 +121,7 @@ class Session:
     origin: Origin = ""  # of a target that was not typed
     traced: tuple[str, str] = ("", "")
     browser: str = ""  # what only this visitor's browser knows, see `browsers.browser`
-    begun: bool = False
+    rerun_requested: bool = False
     explained: Any = None  # the heading of the plot whose "?" was pressed
     saving: int = 0  # the number of the page file that this run of the script is for; 0: none
     choices: Choices = field(default_factory=Choices, repr=False)  # what clicks show in that file

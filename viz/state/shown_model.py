@@ -291,7 +291,7 @@ def show(name: str) -> None:
     """Make it the model that is shown. In a callback."""
     forget_refusal()
     st.session_state[Key.MODEL] = name
-    current_session().begun = True
+    current_session().rerun_requested = True
 
 
 def forget(session: Session, name: str) -> None:
@@ -299,4 +299,4 @@ def forget(session: Session, name: str) -> None:
     if st.session_state.get(Key.MODEL) == name:
         let_go()
         st.session_state[Key.MODEL] = bundled_names()[0]
-    session.begun = True
+    session.rerun_requested = True

@@ -65,7 +65,7 @@ def training(session: Session) -> LiveTraining | None:
     found = (trainings().get(key) or _kept(key)) if key else None
     if found and found.unkept and session.training.unkept != found.number and is_own(session, found):
         session.training.unkept, session.notice = found.number, found.unkept  # the script says it, once
-        session.begun = session.begun or by_channel()
+        session.rerun_requested = session.rerun_requested or by_channel()
     if found and not session.training.run:
         session.training.run = key or ""
         session.address.set(RUN, session.training.run)

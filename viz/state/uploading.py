@@ -52,7 +52,7 @@ def admit(visitor: str, size: int) -> Reservation:
 def say(visitor: str, sentence: str) -> None:
     """Let the page of a visitor say why a file was not taken: Streamlit's field has only a number for it."""
     for session in of(visitor):
-        session.notice, session.begun = sentence, True
+        session.notice, session.rerun_requested = sentence, True
         session.wake()
 
 

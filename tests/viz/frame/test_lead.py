@@ -8,7 +8,7 @@ from tests.test_app_kinds import write
 from tests.viz.components.test_registry import unpack
 from tests.viz.small import looking, small_model
 from viz.frame.app import PAGES
-from viz.frame.lead import lead, next_token
+from viz.frame.lead import next_token, page_intro
 from viz.state.serving import serving
 from viz.state.session import Key
 
@@ -17,7 +17,7 @@ TEXT, TARGET = "The cat sees.", "一个东"
 
 def sent(session, page: str) -> dict:
     with serving(session):
-        return unpack(lead(session, page, session.model).data)[0]
+        return unpack(page_intro(session, page, session.model).data)[0]
 
 
 @pytest.fixture(scope="module")

@@ -49,7 +49,7 @@ def drawn(session: Session, begun: LiveTraining) -> None:
     """As the script leaves the session after a run."""
     session.stage = PageLayout(begun.start, True, no_views, "en")
     session.training.moving, session.training.drawn_state = training.is_moving(begun), training.standing(begun)
-    session.begun = False
+    session.rerun_requested = False
     session.runs += 1
 
 
@@ -70,22 +70,22 @@ def test_each_button_does_what_it_says(begun):
 def test_before_a_click_it_is_said_which_model_is_trained(begun):
     """Another may be shown, and one click makes the one in training the one that is shown."""
     name = begun.start.name
-    ours, other = (training_strip.strip_data(begun, "", shown=shown) for shown in ("", "another"))
+    ours, other = (training_strip.strip_data(begun, "", model_name=shown) for shown in ("", "another"))
     assert (ours["words"]["of"], other["words"]["of"]) == (name, name)
     said = f"A step trains the copy of {name} that is in training, and shows it in the place of another."
     assert said in other["sentence"]
     assert said not in ours["sentence"]
     begun.advance(30)
     settled(begun)
-    assert training_strip.strip_data(begun, "", shown="another")["sentence"] == f"finished. {said}"
+    assert training_strip.strip_data(begun, "", model_name="another")["sentence"] == f"finished. {said}"
     use("zh")
     try:
-        stands, follows = training_strip.strip_data(begun, "", shown="another")["sentence"].split("。", 1)
+        stands, follows = training_strip.strip_data(begun, "", model_name="another")["sentence"].split("。", 1)
     finally:
         use("en")
     assert " " not in stands
     assert follows[0] != " "
-    assert training_strip.strip_data(None, "", "plan", shown="another")["words"]["of"] == "another"
+    assert training_strip.strip_data(None, "", "plan", model_name="another")["words"]["of"] == "another"
 
 
 def test_after_a_click_the_page_is_drawn_however_soon_the_step_is_done(begun):

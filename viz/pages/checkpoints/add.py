@@ -189,7 +189,7 @@ def added(session: Session, name: str, path: Path, left_out: Sequence[str] = ())
         )
     say("wrong" if found.problem else "good", text)
     close()
-    session.begun = True  # the sidebar's list too
+    session.rerun_requested = True  # the sidebar's list too
     return name
 
 

@@ -114,7 +114,7 @@ def _branch() -> None:
         st.session_state[Part.WRONG] = {field_of(error, list(changes)): str(error)}
         return
     live.run()
-    session.begun = True  # the sidebar too shows where it stands now
+    session.rerun_requested = True  # the sidebar too shows where it stands now
     _close()
 
 

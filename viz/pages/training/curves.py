@@ -115,7 +115,7 @@ def page() -> Views:
         current = live.current
         charts, table = charts_of(live, group, kind), Table(live.runs)
         if current is None or set(charts) != set(places):  # of another run
-            session.begun = True
+            session.rerun_requested = True
         else:
             yield [(places[title], curve_chart(title, lines, table, look, current)) for title, lines in charts.items()]
         return None

@@ -66,7 +66,7 @@ def show(session: Session) -> Views:
             return None
         yield [(bar, progress.progress(Part.PROGRESS, share_of(running), progress_words(running)))]
         if watched is no_views and running.current and len(running.current.film):
-            session.begun = True  # there is a film now, and no place for it
+            session.rerun_requested = True  # there is a film now, and no place for it
         return (yield from watched(model))
 
     return views

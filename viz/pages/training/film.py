@@ -62,7 +62,7 @@ def page() -> Views:
     def views(_model: TextModel) -> Drawing:
         session, now = current_session(), live.current
         if now is None or chosen_kind not in now.film.kinds:
-            session.begun = True
+            session.rerun_requested = True
             return None
         yield [(place, film_view(session, live, now, chosen_kind))]
 
@@ -239,7 +239,7 @@ def on_rewind(clicked: dict[str, Any]) -> None:
             live.rewind(key)
         except ValueError as error:
             session.message = str(error)
-        session.begun = True  # the sidebar too shows where it stands now
+        session.rerun_requested = True  # the sidebar too shows where it stands now
 
 
 def on_branch(clicked: dict[str, Any]) -> None:

@@ -197,7 +197,7 @@ def _from(number: int, step: int, act: Any) -> None:
     try:
         st.session_state[Part.MESSAGE] = ""
         act(live, nearest(runs[0], step))
-        current_session().begun = True  # the sidebar too shows where it stands now
+        current_session().rerun_requested = True  # the sidebar too shows where it stands now
     except ValueError as error:
         st.session_state[Part.MESSAGE] = str(error)
 
@@ -205,7 +205,7 @@ def _from(number: int, step: int, act: Any) -> None:
 def _stop() -> None:
     if live := training.steered(current_session()):
         live.stop()
-        current_session().begun = True
+        current_session().rerun_requested = True
 
 
 def _give_up() -> None:

@@ -114,7 +114,7 @@ def _save() -> None:
         return
     st.session_state[Part.REPLACE] = False
     st.session_state[Part.SAID] = ("good", saved_as(name, folder))
-    current_session().begun = True  # the list is drawn again
+    current_session().rerun_requested = True  # the list is drawn again
 
 
 def _delete(name: str) -> None:

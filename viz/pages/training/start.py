@@ -70,7 +70,7 @@ def _run(
         texts.write(Key.TARGET, "")
     live = training.begin(session, model, material, settings, source, text, needed)
     live.run()
-    session.begun = True
+    session.rerun_requested = True
     return live
 
 
@@ -88,7 +88,7 @@ def give_up(session: Session) -> None:
     """Free this session's training; the page shows the model that it began with, where that is in the list."""
     if live := training.steered(session):
         training.trainings().end(session.training.run)
-        session.training.run, session.begun = "", True
+        session.training.run, session.rerun_requested = "", True
         session.address.set(training.RUN, None)
         shown_model.let_go()
         names = checkpoint_names()

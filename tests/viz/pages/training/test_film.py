@@ -98,7 +98,7 @@ def test_a_key_frame_chosen_on_the_film_is_gone_back_to_or_offers_its_settings(b
         act({"step": step, "edition": 1})
         training.settled()
         assert bool(session.message) != found
-    assert session.begun == (name == "rewind")
+    assert session.rerun_requested == (name == "rewind")
     if name == "rewind":
         monkeypatch.setattr(training, "rewind", lambda key: int("no room"))
         act({"step": steps[-2], "edition": 1})
