@@ -340,7 +340,9 @@ class Window:
                 session.views.update({view.key: view for view in views})
                 drawn.update(view.key for view in views)
                 seen = views if requested else [view for view in views if view.key in self._visible]
-                self._send(seen, edits, more, requested, () if more else session.followed - drawn, moved=old and not requested)
+                self._send(
+                    seen, edits, more, requested, () if more else session.followed - drawn, moved=old and not requested
+                )
             self._checks_pending = True
         elif self._checks_pending and session.shown is not None:
             self._checks_pending = False

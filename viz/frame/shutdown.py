@@ -108,7 +108,10 @@ def _read(note: Path) -> dict[str, Any] | None:
     try:
         content = read_json(note, largest=LARGEST)
         if time.time() - note.stat().st_mtime < STALE:
-            return {**{name: str(content[name]) for name in ("owner", "name", "path", "saved")}, "step": int(content["step"])}
+            return {
+                **{name: str(content[name]) for name in ("owner", "name", "path", "saved")},
+                "step": int(content["step"]),
+            }
     except (OSError, ValueError, KeyError, TypeError):
         pass
     with suppress(OSError):

@@ -265,7 +265,13 @@ def pinned(session: Session, compared: bool = True) -> dict[str, Any]:
         changes = _changes(session, comparison) if compared else None
         if compared and comparison.changes.empty:
             words["none"] = _("nothing here can be compared with the pin")
-    return {"words": words, "kept": pin_names, "differing": session.differing, "alignments": alignments, "changes": changes}
+    return {
+        "words": words,
+        "kept": pin_names,
+        "differing": session.differing,
+        "alignments": alignments,
+        "changes": changes,
+    }
 
 
 def _alignment(alignment: Alignment, labels: list[str], runs: Pieces | None) -> dict[str, Any]:
