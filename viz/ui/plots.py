@@ -61,6 +61,8 @@ def lacking(inputs: Inputs, before: object, row: Tensor | None = None) -> str:
     """A sentence where something is pinned that has no such quantity, or nothing at the row that is drawn."""
     if inputs.comparison is None:
         return ""
+    if before is None and inputs.pin is not None and inputs.pin.model.kind != inputs.model.kind:
+        return Message("The pinned model is of another kind: they cannot be compared.")
     if before is None:
         return Message("The pinned trace has nothing of this name and shape: values are shown.")
     if row is not None and bool(row.isnan().all()):
