@@ -338,6 +338,7 @@ def section(model: TextModel, row: DeltaGenerator) -> Views:
         if SIDE not in st.session_state and session.query_side:  # opened from a page where a token was chosen
             session.address.pending_choices[SIDE] = session.query_side
         side = choose(_("Side"), ("source", "target"), side, SIDE, side_choice, row)
+        session.query_side = session.query_side and side
     added = [name for name in QUANTITIES if name != "positions" or model.config.position not in ADDS_NONE]
     added = [name for name in added if name != "types" or model.config.separator is not None]
     quantity = choose(_("Quantity"), added, added[0], "vectors", quantity_name, row)

@@ -190,6 +190,8 @@ def test_the_page_opens_on_the_side_and_the_token_that_were_chosen_elsewhere(sma
     assert app.segmented_control(key="side").value == "target"
     assert component(app, "heatmap")[0]["chosen"] == 2
     app.segmented_control(key="side").set_value("source").run()
+    for name in ("attention", "positions"):
+        app.switch_page(f"viz/pages/{name}/page.py").run()
     assert app.segmented_control(key="side").value == "source"
     assert not app.exception
 
