@@ -86,8 +86,8 @@ def checks(trace: Trace, count: Callable[[int], None] = lambda _heads: None) -> 
 
 
 class _Worst:
-    """Of all numbers added, the one whose error is largest in units of its tolerance, or one that is not finite; and
-    the name of the tensor that it is in.
+    """Largest error of all numbers added, in units of their tolerances, or one that is not finite; and the name of its
+    tensor.
     """
 
     def __init__(self) -> None:

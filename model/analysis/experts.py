@@ -44,7 +44,7 @@ class Loads:
         return self.tokens[path] / max(1, self.positions[path])
 
     def add(self, other: Loads) -> None:
-        """Count other texts too."""
+        """Add the loads of other texts."""
         self.cut += other.cut
         for path, tokens in other.tokens.items():
             self.tokens[path] = self.tokens[path] + tokens if path in self.tokens else tokens

@@ -172,7 +172,7 @@ def batch_of(
 
 
 def _padded(model: TextModel, rows: Mapping[str, list[Tokens]], places: Mapping[str, list[list[int]]]) -> Batch:
-    """These rows of each side through the model."""
+    """Padded batch of these rows of each side, and its trace through the model."""
     fillers = {"source": model.source_tokenizer.filler, "target": model.target_tokenizer.filler}
     ids = [[row.ids for row in of_side] for of_side in rows.values()]
     batch = PaddedBatch.of(ids, [fillers[side] for side in rows], model.device)

@@ -41,7 +41,7 @@ class Pieces:
 
     @cached_property
     def run_of(self) -> list[int]:
-        """Of each token the number of its run."""
+        """Number of the run of each token."""
         return [run for run in range(len(self)) for _token in self.of(run)]
 
     def of(self, run: int) -> range:

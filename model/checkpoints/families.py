@@ -84,7 +84,7 @@ def require_openable(family: str, name: str) -> None:
 
 
 def page() -> str:
-    """All of it in Markdown."""
+    """Page of all families in Markdown: those that are computed with, and those that are refused."""
     reasons: dict[str, list[str]] = {}
     for family, reason in (REFUSED | USUALLY_REFUSED).items():
         reasons.setdefault(reason, []).append(family)

@@ -75,7 +75,7 @@ class Allowance:
         return self._used
 
     def take(self, size: int) -> None:
-        """Count these bytes in.
+        """Add bytes to the sum of all uploads.
 
         Raises:
             CheckpointError: they are too many beside what others hold.
@@ -91,7 +91,7 @@ class Allowance:
             self._used += size
 
     def give(self, size: int) -> None:
-        """Count them out again: by a finalizer too, so without the lock."""
+        """Take bytes off the sum again: finalizers call it too, so it takes no lock."""
         self._returns.append(size)
 
 
@@ -318,7 +318,7 @@ class Transfer(Protocol):
     """Download that goes on."""
 
     def cancel(self) -> None:
-        """End it as soon as its next piece arrives."""
+        """End the download as soon as its next piece arrives."""
 
 
 @dataclass

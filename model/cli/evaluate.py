@@ -102,7 +102,7 @@ def add_token_options(parser: argparse.ArgumentParser) -> None:
 
 
 def with_token_options(model: TextModel, options: argparse.Namespace) -> TextModel:
-    """The model as the options of its texts have it read them, and write.
+    """Model that reads and writes texts as the options on special tokens and languages say.
 
     Raises:
         ValueError: it has no such language.

@@ -313,7 +313,7 @@ class Sentences:
 
 
 def _said(overlap: tuple[int, int]) -> dict[str, list[int]]:
-    """Field of a record where texts are validated on that are trained on too."""
+    """Field of a training record on texts of the validation that are trained on too; none without such texts."""
     return {"validation_overlap": list(overlap)} if overlap[0] else {}
 
 

@@ -179,7 +179,7 @@ class TokenTypes(nn.Module):
 
 
 def types_of(ids: Int[Tensor, "batch length"], separator: int) -> Int[Tensor, "batch length"]:
-    """1 for the tokens behind the first separator, else 0."""
+    """Type of each token: 1 behind the first separator, else 0."""
     ends = (ids == separator).long()
     return (ends.cumsum(-1) > ends).long()
 

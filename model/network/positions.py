@@ -216,7 +216,7 @@ class Unbiased(nn.Identity):
     """Scaled scores themselves: positions add nothing."""
 
     def bias(self, queries: int, keys: int, like: Tensor) -> Float[Tensor, "head query key"] | None:
-        """None: there is no bias."""
+        """Bias of the scores; None: there is none."""
         return None
 
 

@@ -66,7 +66,7 @@ Encoded = tokenizers.Encoding | EncodedElsewhere
 
 
 class Cutter:
-    """The library in this process; other threads go on meanwhile."""
+    """Tokenizer of the library in this process; other threads go on meanwhile."""
 
     def __init__(self, inner: tokenizers.Tokenizer) -> None:
         self.inner = inner

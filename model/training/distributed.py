@@ -57,7 +57,7 @@ class Processes:
         return self.sums(float(here))[0] > 0
 
     def close(self) -> None:
-        """Leave the group of processes; there is none here."""
+        """Leave the group of processes, where there is one."""
 
 
 class LaunchedProcesses(Processes):

@@ -41,7 +41,7 @@ class Course:
 
     @property
     def says_something(self) -> bool:
-        """True if there is any loss."""
+        """True if there is a loss, of training or validation."""
         return bool(self.training or self.validation)
 
 

@@ -572,7 +572,7 @@ def _writer(transformers: Any, config: Any) -> Any:
 
 
 def _plain(transformers: Any, config: Any) -> Any:
-    """The same, if it is one without an output; else None."""
+    """Class of transformers that wrote the file, if it is one without an output; else None."""
     mapping, writer = transformers.AutoModel._model_mapping, _writer(transformers, config)
     return writer if type(config) in mapping and writer in _classes(mapping[type(config)]) else None
 

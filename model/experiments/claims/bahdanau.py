@@ -84,8 +84,8 @@ class HidingEffects:
 
     @property
     def differences(self) -> list[float]:
-        """Of each written token: whether it changes without the token that it looks at most, minus the share of the
-        others without which it changes.
+        """Difference of each written token: 1 if it changes without the token that it looks at most, else 0, minus the
+        share of the others without which it changes.
         """
         values = []
         for row, place in zip(self.changed.float(), self.looked_at, strict=True):

@@ -111,7 +111,7 @@ def seeing(kind: AttentionKind, queries: int, place: int) -> list[int]:
 
 
 def spaced(count: int, most: int) -> list[int]:
-    """At most so many places of `count`, evenly spaced."""
+    """Evenly spaced places among `count`, at most `most` of them."""
     return sorted({round(place) for place in np.linspace(0, count - 1, min(count, most))})
 
 

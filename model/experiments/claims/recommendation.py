@@ -230,14 +230,14 @@ class Pupil:
 
     @torch.inference_mode()
     def test(self, customers: Customers) -> None:
-        """Note the share of customers of whom it is right."""
+        """Append the share of customers for whom the network is right to the accuracies."""
         bought = self.network(customers.history, customers.candidate) > 0
         self.accuracies.append(float((bought == customers.buys).float().mean()))
 
 
 @dataclass(frozen=True)
 class Recommendations:
-    """All that is found so far.
+    """Results so far.
 
     steps: after which accuracy was measured. accuracies: of each way, for each seed, at these steps. weights: of each
     way, for each seed, on the history that was typed. buys: probability that its owner buys the candidate.

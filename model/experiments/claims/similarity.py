@@ -303,7 +303,7 @@ def both_ways(by_seed: Sequence[Against], quantity: str, title: str, unit: str) 
 
 
 def where_alike(widths: Sequence[int], ratios: Float[Tensor, " width"]) -> Message:
-    """Up to which d_k the factor hardly matters to the softmax's derivative."""
+    """Sentence on the largest d_k up to which the factor hardly matters to the softmax's derivative."""
     alike = last_alike(widths, ratios, ALIKE)
     if alike is None:
         return say(

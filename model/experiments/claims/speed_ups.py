@@ -74,7 +74,7 @@ class SpeedUpMeasurement:
 
     @property
     def quicker(self) -> Condition:
-        """It is faster than without."""
+        """Condition that the speed-up is faster than the way without it."""
         return clearly_above(self.gain.quantity(say("{name}, times as fast", name=self.name)), 1.0)
 
 
@@ -123,7 +123,7 @@ def task(run: Callable[[], object]) -> Task:
 
 
 def listed(items: Sequence[SpeedUpMeasurement | SpeedUp]) -> Message:
-    """Names, one after the other."""
+    """Names joined by “and”."""
     names = say("none")
     for number, each in enumerate(items):
         names = say("{before} and {name}", before=names, name=each.name) if number else each.name

@@ -29,17 +29,13 @@ class CausalConvolution(nn.Module):
 
 
 class ConvolutionStack(nn.Module):
-    """Convolutions with ReLU between them; the dilation of layer i is kernelⁱ, so that no position is read twice."""
+    """Convolutions with ReLU between them; the dilation of layer i is kernelⁱ, so that no position is read twice, and
+    an output depends on 1 + (kernel − 1) Σ kernelⁱ = kernelˡᵃʸᵉʳˢ positions.
+    """
 
     def __init__(self, width: int, kernel: int, layers: int) -> None:
         super().__init__()
-        self.kernel = kernel
         self.layers = nn.ModuleList(CausalConvolution(width, kernel, kernel**layer) for layer in range(layers))
-
-    @property
-    def receptive_field(self) -> int:
-        """Number of positions that an output depends on: 1 + (kernel − 1) Σ kernelⁱ = kernelˡᵃʸᵉʳˢ."""
-        return int(self.kernel ** len(self.layers))
 
     def forward(self, x: Float[Tensor, "batch length width"]) -> Float[Tensor, "batch length width"]:
         for number, layer in enumerate(self.layers):

@@ -473,5 +473,4 @@ class LiveTraining:
             marks=tuple(recorded.run.changes),
             frames=len(film),
             film_every=film.every,
-            key_steps=tuple(key.step for key in film.key_frames),
         )

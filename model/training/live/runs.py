@@ -54,12 +54,12 @@ class Curves:
 
     @property
     def columns(self) -> list[str]:
-        """Names of those that have a figure at each step."""
+        """Names of the curves that have a figure at each step."""
         return list(self._columns)
 
     @property
     def sparse(self) -> dict[str, list[tuple[int, float]]]:
-        """Points of the others, by name."""
+        """Points of the curves without a figure at each step, by name."""
         with self._lock:
             return {name: list(points) for name, points in self._sparse.items()}
 

@@ -189,7 +189,7 @@ def remove_kept(folder: Path) -> None:
 
 
 def remove_old(parent: Path) -> None:
-    """Forget those that nobody has gone on with for a week."""
+    """Remove saved trainings that nobody has gone on with for a week."""
     for folder in parent.iterdir() if parent.is_dir() else ():
         newest = max((file.stat().st_mtime for file in folder.glob("*")), default=0.0)
         if time.time() - newest > LONGEST:

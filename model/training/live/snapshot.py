@@ -44,7 +44,6 @@ class Snapshot:
     marks: tuple[Mark, ...] = ()
     frames: int = 0
     film_every: int = 1
-    key_steps: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -64,7 +64,7 @@ class Slots:
             other.wake()
 
     def ahead_of(self, who: Waiting) -> int:
-        """Number of those that wait before `who`."""
+        """Number of trainings that wait before `who`."""
         with self._lock:
             return self._waiting.index(who) if who in self._waiting else 0
 
