@@ -111,7 +111,7 @@ def _kept(key: str) -> LiveTraining | None:
             left = read_kept(folder)
             asked = left.start.config, left.material, left.settings, left.start.device
             needed = trainings().require_room(key, *asked)
-            given = {"source": left.source, "owner": left.owner, "batches": left.batches, "kept": folder, **quotas()}
+            given = {"source": left.source, "owner": left.owner, "batches": left.batches, "folder": folder, **quotas()}
 
             def made(slots: Slots) -> LiveTraining:
                 first = left.start, left.material, left.settings, left.probe
@@ -174,7 +174,7 @@ def begin(
     probe = Probe(tokens, target)
 
     def made(slots: Slots) -> LiveTraining:
-        given = {"source": source, "owner": owner(session), "kept": kept_folder(session.training.run), **quotas()}
+        given = {"source": source, "owner": owner(session), "folder": kept_folder(session.training.run), **quotas()}
         return LiveTraining(model, material, settings, probe, slots=slots, batches=batches, **given)
 
     live = trainings().begin(session.training.run, made, needed)

@@ -51,13 +51,13 @@ def model_of(kind: Kind) -> TextModel:
 def begun(folder, kind: Kind = "encoder-decoder", settings=SETTINGS, **options) -> LiveTraining:
     model = model_of(kind)
     learned = material_of(kind, data(), "characters", 0, (model.source_tokenizer, model.target_tokenizer))
-    given = {"kept": folder, "owner": "me", "source": Source("pairs of mine"), "key_every": KEY_EVERY, **options}
+    given = {"folder": folder, "owner": "me", "source": Source("pairs of mine"), "key_every": KEY_EVERY, **options}
     return LiveTraining(model, learned, settings, probe(model), **given)
 
 
 def gone_on_with(folder) -> LiveTraining:
     left = read_kept(folder)
-    given = {"kept": folder, "owner": left.owner, "source": left.source, "going_on": left, "key_every": KEY_EVERY}
+    given = {"folder": folder, "owner": left.owner, "source": left.source, "going_on": left, "key_every": KEY_EVERY}
     return settled(LiveTraining(left.start, left.material, left.settings, left.probe, **given))
 
 
