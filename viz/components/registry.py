@@ -50,7 +50,7 @@ def loader(name: str, place: str) -> str:
 def pack(header: Mapping[str, Any], arrays: Sequence[NDArray[Any]] = ()) -> bytes:
     """Header and arrays as one piece of bytes: the header's length, its JSON, then each array at a multiple of 8.
 
-    NaN and infinities, which JSON does not have, become {"~": "NaN"} in a header that says `odd`.
+    NaN and infinities, which JSON does not have, become {"~": "NaN"} in a header that says `escaped`.
     """
     offsets, parts, end = [], [], 0
     for array in arrays:
@@ -63,7 +63,7 @@ def pack(header: Mapping[str, Any], arrays: Sequence[NDArray[Any]] = ()) -> byte
     try:
         written = json.dumps(whole, ensure_ascii=False, allow_nan=False)
     except ValueError:
-        written = json.dumps(_written_out({**whole, "odd": True}), ensure_ascii=False, allow_nan=False)
+        written = json.dumps(_written_out({**whole, "escaped": True}), ensure_ascii=False, allow_nan=False)
     text = written.encode("utf-8", "replace")
     text += b" " * (-(4 + len(text)) % 8)
     return len(text).to_bytes(4, "little") + text + b"".join(parts)

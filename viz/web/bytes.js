@@ -9,7 +9,7 @@ export function unpack(bytes) {
   const length = view.getUint32(0, true);
   const text = new TextDecoder().decode(bytes.subarray(4, 4 + length));
   let header = JSON.parse(text);
-  if (header.odd) header = JSON.parse(text, (_name, value) => (value?.["~"] === undefined ? value : Number(value["~"]))); // NaN, ∞
+  if (header.escaped) header = JSON.parse(text, (_name, value) => (value?.["~"] === undefined ? value : Number(value["~"]))); // NaN, ∞
   const start = 4 + length;
   header.arrays = header.arrays.map((/** @type {{ offset: number, type: "uint8" | "uint16" | "float32" | "int32", shape: number[] }} */ { offset, type, shape }) => {
     const kind = ARRAY_TYPES[type];

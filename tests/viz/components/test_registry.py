@@ -64,7 +64,7 @@ def test_values_that_are_no_numbers_travel_in_arrays():
 @pytest.mark.parametrize(("value", "name"), [(np.nan, "NaN"), (np.inf, "Infinity"), (-np.inf, "-Infinity")])
 def test_a_header_names_what_json_does_not_have(value, name):
     header, _arrays = unpack(pack({"values": [{"loss": value, "step": 1.5}], "pair": (value, "a")}))
-    assert header == {"values": [{"loss": {"~": name}, "step": 1.5}], "pair": [{"~": name}, "a"], "odd": True}
+    assert header == {"values": [{"loss": {"~": name}, "step": 1.5}], "pair": [{"~": name}, "a"], "escaped": True}
 
 
 def test_a_lone_surrogate_becomes_a_question_mark():

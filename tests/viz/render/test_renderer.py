@@ -7,6 +7,7 @@ import pytest
 
 from model.message import Message
 from tests.viz.components.test_registry import unpack
+from viz.components.registry import pack
 from viz.figures.axis import Axis, Scale
 from viz.figures.chart import Chart, Series
 from viz.figures.compared import Compared
@@ -74,6 +75,14 @@ def test_what_is_not_finite_has_a_mark_of_its_own_that_is_counted():
     assert render(differing, Reader()).arrays()[1].tolist() == [[1, 1, ODD], [ODD, 0, 2]]  # NaN: no counterpart
     finite = Heatmap(ABOVE, np.ones((2, 3), np.float32), *axes, Scale(0, 2, "v"))
     assert "odd" not in render(finite, Reader()).header
+
+
+def test_the_count_is_there_too_where_a_number_beside_the_cells_is_not_finite():
+    axes = Axis("q", ["q1"]), Axis("k", ["k1", "k2"])
+    for values, count in (([[np.nan, np.inf]], 2), ([[1, 2]], None)):
+        drawn = Heatmap(ABOVE, np.array(values, np.float32), *axes, Scale(0, np.nan, "v"))
+        header, _arrays = unpack(pack(render(drawn, Reader()).header))
+        assert header.get("odd") == count
 
 
 def test_a_map_of_no_number_at_all_says_so():

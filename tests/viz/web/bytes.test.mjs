@@ -17,6 +17,6 @@ test("header and arrays come back, wherever in memory they lie", () => {
 
 test("what JSON does not have is read where the header says that there is such", () => {
   const losses = [{ "~": "NaN" }, { "~": "-Infinity" }, 1];
-  assert.deepEqual(unpack(pack({ losses, odd: true })).losses, [NaN, -Infinity, 1]);
+  assert.deepEqual(unpack(pack({ losses, escaped: true })).losses, [NaN, -Infinity, 1]);
   assert.deepEqual(unpack(pack({ losses })).losses, losses);
 });
