@@ -197,9 +197,12 @@ def stacks(side: Side) -> list[str]:
 
 
 def shares_of_fall(side: Side, arm: str, other: str) -> list[float]:
-    """Fall of an arm's loss below that of frequencies alone, as a share of the other arm's fall, for each seed."""
-    pairs = zip(ends(side.of(arm)), ends(side.of(other)), strict=True)
-    return [max(0.0, side.chance - end) / (side.chance - reference) for end, reference in pairs]
+    """Fall of an arm's loss below that of frequencies alone, as a share of the other arm's fall, for each seed.
+
+    NaN where the other arm's loss has not fallen.
+    """
+    falls = ([max(0.0, side.chance - end) for end in ends(side.of(each))] for each in (arm, other))
+    return [fall / whole if whole else math.nan for fall, whole in zip(*falls, strict=True)]
 
 
 def perplexity(side: Side, arm: str) -> float:

@@ -13,9 +13,11 @@ from model.data.tasks import TASKS
 from model.experiments.engines.ab_training import (
     Arm,
     Course,
+    Side,
     frequencies_alone,
     learners,
     material,
+    shares_of_fall,
     step_seconds,
     train,
 )
@@ -182,3 +184,10 @@ def test_a_model_that_only_reads_is_compared_as_two_stacks() -> None:
 def test_what_cannot_be_is_said() -> None:
     with pytest.raises(ValueError, match="n_heads"):
         step_seconds(Arm("pre"), setup(d_model=10))
+
+
+@pytest.mark.parametrize(("whole", "share"), [(2.0, 0.5), (4.0, None), (5.0, None), (math.inf, None)])
+def test_a_fall_is_a_share_of_one_that_there_is(whole: float, share: float | None) -> None:
+    courses = [Course("off", 1, 0, losses=(3.0,)), Course("on", 1, 0, losses=(whole,))]
+    (found,) = shares_of_fall(Side(tuple(courses), 1, 4.0), "off", "on")
+    assert found == share if share is not None else math.isnan(found)
