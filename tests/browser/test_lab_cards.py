@@ -61,12 +61,13 @@ def test_a_training_grows_and_is_stopped(visit) -> None:
     page = visit().open()
     card(page, "tied-matrices")
     begin(page, "steps", "2000")
-    reached = page.get_by_text("so far, at step")
+    words = re.compile(r"so far: open\s+step ([\d,]+) of 2,000")
+    reached = page.get_by_text(re.compile("step [\\d,]+ of 2,000"))
     expect(reached).to_be_visible()
 
     def step() -> int:
-        words = (reached.text_content() or "").split("so far, at step ")[1]
-        return int(words.split()[0].replace(",", ""))
+        found = words.search(page.get_by_test_id("stMarkdown").filter(has=reached).text_content() or "")
+        return int(found[1].replace(",", "")) if found else 0
 
     first = step()
     eventually(page, lambda: step() > first)

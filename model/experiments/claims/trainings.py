@@ -578,7 +578,7 @@ def outcome(
 ) -> Outcome:
     """Outcome of the trainings so far: no verdict before their end."""
     if not side.done:
-        reason = say("so far, at step {step} of {steps}", step=side.step, steps=side.steps)
+        reason = say("step {step} of {steps}", step=side.step, steps=side.steps)
         return Outcome(None, reason, final_losses(side), [figure(side) for figure in (*draw, table)])
     rule, reason = judge(side)
     figures = [figure(side) for figure in (*draw, table)]

@@ -392,7 +392,7 @@ def test_every_one_runs_with_curves_over_the_seeds(name: str) -> None:
     experiment = experiments()[name]
     small = dict(SMALL, longest=5, trained=4) if name == "longer-texts" else SMALL
     reports = list(experiment.run(experiment.request(None, "", small, (1, 2))))  # type: ignore[arg-type]
-    assert str(reports[0].result.reason) == "so far, at step 1 of 2"
+    assert str(reports[0].result.reason) == "step 1 of 2"
     assert all(str(each.name).startswith("loss so far, ") for each in reports[0].result.quantities)
     assert str(reports[0].result.figures[-1].columns[3]) == "loss so far"
     assert str(reports[-1].result.figures[-1].columns[3]) == "loss at the end"
