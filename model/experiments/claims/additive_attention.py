@@ -130,11 +130,19 @@ def measure(request: Request, ways: Mapping[str, Way] = WAYS) -> Iterator[Report
     device = choose_device()
     require_room(*max(sizes, key=lambda size: size[0] ** 2 * size[1]), device)
     points: list[Point] = []
+    done, due = 0.0, sum(work(*size) for size in sizes)
     for n, d in sizes:
         for newest, share in at_size(n, d, ways, device):
-            yield Report((len(points) + share) / len(sizes), measurements([*points, newest], len(lengths)))
+            progress = (done + share * work(n, d)) / due
+            yield Report(progress, measurements([*points, newest], len(lengths)))
+        done += work(n, d)
         points.append(newest)
     yield Report(1.0, measurements(points, len(lengths)))
+
+
+def work(length: int, width: int) -> float:
+    """Part of the whole time that a size takes, about: a minimum, and the rest by its operations."""
+    return 1 + length**2 * width / 15e6
 
 
 def measurements(points: Sequence[Point], lengths: int) -> ScoreMeasurements:

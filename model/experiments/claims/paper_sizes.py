@@ -42,6 +42,7 @@ from model.training.optimizer import FlatAdamW, RunningAverage
 VOCABULARY = 37_000  # tokens, shared by source and target (section 5.1)
 PUBLISHED = {"paper-base": 65e6, "paper-big": 213e6}  # presets, and their parameters (table 3)
 RUNS = 3  # of a timed pass
+STEP = 4  # forward passes that take as long as a training step, about
 SHARES = (0.1, 0.3, 1.0)  # of the time, that pass before base, before big, and in all
 BETWEEN = 1.5  # exponent half-way between linear and quadratic
 
@@ -147,6 +148,15 @@ def flops_of(network: Network, ids: Tensor) -> int:
     with torch.no_grad(), plain_kernels(), FlopCounterMode(display=False) as counter:
         network(ids[0], ids[1])
     return int(counter.get_total_flops())
+
+
+def passes_done(count: int) -> float:
+    """Share of a size's time that has passed with so many reports of `measure`: first forward passes, then steps.
+    Before those that are timed, the network is built and counted, and one of each is made.
+    """
+    steps = max(0, count - RUNS)
+    done = 3 + min(count, RUNS) + STEP * (steps + (steps > 0))
+    return min(1.0, done / (3 + RUNS + STEP * (RUNS + 1)))
 
 
 def timed(run: Callable[[], object], device: torch.device) -> float:
@@ -314,17 +324,18 @@ def run(request: Request) -> Iterator[Report[Outcome]]:
     batch, length, longest = (request.values[name] for name in ("batch", "length", "longest"))
     sizes = {name: size_of(name, batch, length) for name in PUBLISHED}
     memory: Memory | None = None
-    yield Report(0.01, outcome(list(sizes.values()), memory))
+    yield Report(0.0, outcome(list(sizes.values()), memory))
     base = sizes["paper-base"].config
     one = Sizes(batch=1, heads=base.n_heads, width=base.d_head, device=choose_device(), dtype=torch.float32)
-    due = len(lengths_up_to(longest))
+    due = sum(n * n for n in lengths_up_to(longest))
     for memory in grown(one, longest, WAYS):
-        yield Report(0.02 + 0.08 * len(memory.lengths) / due, outcome(list(sizes.values()), memory))
+        done = sum(n * n for n in memory.lengths) / due
+        yield Report(SHARES[0] * done, outcome(list(sizes.values()), memory))
     for number, name in enumerate(PUBLISHED):
         give_back_memory()
         for count, size in enumerate(measure(sizes[name], batch, length, available(one.device)), start=1):
             sizes[name] = size
-            share = SHARES[number] + (SHARES[number + 1] - SHARES[number]) * min(1.0, count / (2 * RUNS))
+            share = SHARES[number] + (SHARES[number + 1] - SHARES[number]) * passes_done(count)
             yield Report(min(1.0, share), outcome(list(sizes.values()), memory))
     yield Report(1.0, outcome(list(sizes.values()), memory))
 

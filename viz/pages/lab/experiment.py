@@ -234,7 +234,11 @@ class Measurement(Generic[Result]):
             found.draw_numbers(key)
 
     def controls(self, run: str, job: ExperimentJob[Result] | None) -> None:
-        if job and not job.ended and show_job(job, f"{run}_bar", _("Stop"), state=lambda: job.done):
+        if (
+            job
+            and not job.ended
+            and show_job(job, f"{run}_bar", _("Stop"), state=lambda: (job.done, job.result is None))
+        ):
             return
         kind: Literal["primary", "secondary"] = "secondary" if job else "primary"
         st.button(self.begin, type=kind, key=f"{run}_begin", on_click=self.start, args=(run,))

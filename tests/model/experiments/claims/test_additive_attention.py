@@ -20,6 +20,7 @@ from model.experiments.claims.additive_attention import (
     judge,
     measure,
     outcome,
+    work,
 )
 from model.experiments.engines.timing import Times
 from model.experiments.experiment import Request
@@ -59,6 +60,9 @@ def test_additive_scores_take_d_times_the_memory_and_sizes_are_measured_in_order
     assert [point.length for point in found.over_length] == doubled(64, 32) == [32, 64]
     assert [point.width for point in found.over_width] == [8, 16]
     point = found.over_length[-1]
+    assert (
+        work(4096, 64) > 10 * work(1024, 64) > 10 * work(32, 64)
+    )  # shares of the time, of which small ones have a least
     assert point.memory["additive"] >= 2 * 4 * 64 * 64 * 16
     assert point.memory["dot-product"] < 4 * 4 * 64 * 64
     assert len(outcome(found).figures) == 5

@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 
 import pytest
 import torch
 
 from model.experiments.claims import paper_sizes
-from model.experiments.claims.paper_sizes import PUBLISHED, Size, explicit, fused, grown, measure, outcome, size_of
+from model.experiments.claims.paper_sizes import (
+    PUBLISHED,
+    RUNS,
+    STEP,
+    Size,
+    explicit,
+    fused,
+    grown,
+    measure,
+    outcome,
+    size_of,
+)
 from model.experiments.engines.attention_cost import Sizes
 from model.experiments.index import experiments
 from model.experiments.rule import Verdict
@@ -92,7 +104,14 @@ def test_few_lengths_leave_it_open() -> None:
 def test_it_runs_to_its_end_without_room_for_either_size(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(paper_sizes, "available", lambda _device: 10**8)
     experiment = experiments()["paper-sizes"]
-    *_before, last = experiment.run(experiment.request(None, "", {"longest": 256}))  # type: ignore[arg-type]
-    assert last.share == 1
+    first, *_between, last = experiment.run(experiment.request(None, "", {"longest": 256}))  # type: ignore[arg-type]
+    assert (first.share, last.share) == (0, 1)  # before anything is measured nobody knows how long it takes
     (table, _curves) = last.result.figures
     assert sum("GB are free" in str(cell) for cell in table.rows[-1]) == 2
+
+
+def test_a_training_step_is_a_larger_part_of_the_time_than_a_forward_pass() -> None:
+    shares = [paper_sizes.passes_done(count) for count in range(2 * RUNS + 1)]
+    parts = [after - before for before, after in pairwise(shares)]
+    assert min(parts[RUNS:]) == pytest.approx(STEP * max(parts[:RUNS]))
+    assert shares[-1] == 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
+import time
 from typing import Any
 
 import pytest
@@ -50,6 +51,23 @@ def test_it_reports_and_finishes() -> None:
     assert (job.share, job.result, job_words(job)) == (0.25, [0], "30 s left")
     steps.let.release(3)
     assert (ended(job).status, job.share, job.result) == ("finished", 1.0, [0, 1, 2, 3])
+
+
+def test_a_first_result_that_is_there_at_once_promises_no_end() -> None:
+    let, clock = threading.Event(), Clock()
+
+    def experiment():
+        yield Report(0.0, "predicted")
+        assert let.wait(20)
+        yield Report(1.0, "measured")
+
+    job = begun(experiment, clock=clock)
+    while job.result is None:
+        time.sleep(0.001)
+    clock.now += 8
+    assert (job.seconds_left, job_words(job)) == (None, "begins")
+    let.set()
+    assert ended(job).result == "measured"
 
 
 def test_stopped_it_ends_within_a_report_and_keeps_what_it_found() -> None:
