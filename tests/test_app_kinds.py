@@ -49,6 +49,7 @@ def assert_shows(app, model: TextModel, text: str) -> None:
     shown = [[choice["token"] for choice in guess["choices"]] for guess in bar["guesses"]]
     assert shown == [[each.token for each in guess.choices] for guess in model.guesses(trace)]
     for guess, probabilities in zip(bar["guesses"], model.guesses(trace), strict=True):
+        assert model.kind == "decoder-only" or guess["title"].endswith(f" {probabilities.place + 1}")  # from 1
         expected = trace["output.logits"].softmax(dim=-1)[probabilities.place]
         own = [float(expected[choice["token"]]) for choice in guess["choices"]]
         assert [choice["probability"] for choice in guess["choices"]] == pytest.approx(own, abs=1e-5)

@@ -150,7 +150,7 @@ def not_finite(odd: NotFinite) -> dict[str, Any]:
         "health report under Checkpoints names it), or numbers too large for this precision: float16 ends at 65,504."
     )
     return {
-        "text": _("{tensor}, token {token}: {kind}").format(tensor=odd.tensor, token=odd.token, kind=kind),
+        "text": _("{tensor}, token {token}: {kind}").format(tensor=odd.tensor, token=odd.token + 1, kind=kind),
         "passed": False,
         "title": causes,
     }
@@ -204,7 +204,9 @@ def on_guess(clicked: dict[str, int]) -> None:
 
 
 def _guess(guess: Guess, model: TextModel) -> dict[str, Any]:
-    title = _("next token") if model.kind == "decoder-only" else f"{model.source_tokenizer.mask_label} {guess.place}"
+    title = (
+        _("next token") if model.kind == "decoder-only" else f"{model.source_tokenizer.mask_label} {guess.place + 1}"
+    )
     choices = [{"token": each.token, "label": each.label, "probability": each.probability} for each in guess.choices]
     choices = [each for each in choices if each["probability"] == each["probability"]]  # of NaN none is first
     return {"title": title, "choices": choices}
