@@ -24,7 +24,7 @@ from viz.figures.heatmap import Heatmap
 from viz.figures.panels import Panel, Panels
 from viz.frame.token_bar import token_bar
 from viz.pages.attention import bertviz
-from viz.pages.attention.head_grid import thumbnails
+from viz.pages.attention.head_grid import all_thumbnails
 from viz.pages.attention.steps import steps_of
 from viz.pages.attention.view import HeadMaps, HeadSettings, metrics
 from viz.pages.checkpoints.course import CourseRequest, film_panels, frame_of
@@ -204,12 +204,12 @@ def test_a_number_below_a_merged_map_is_that_maps(session):
     weights = view.maps.weights(1, slice(0, 2))
     entropies = [-(each * each.log()).nan_to_num().sum(-1).mean(-1) for each in (view.runs.of(weights), weights)]
     assert float((entropies[0] - entropies[1]).abs().min()) > 1e-3
-    np.testing.assert_allclose(thumbnails(view).values[1, :2], entropies[0], rtol=1e-5)
+    np.testing.assert_allclose(all_thumbnails(view).values[1, :2], entropies[0], rtol=1e-5)
     np.testing.assert_allclose(
         metrics(view.maps, "entropy", runs=view.measured_runs)["entropy"][1, :2], entropies[0], rtol=1e-5
     )
     session.keep()
-    np.testing.assert_allclose(thumbnails(shown(session)).values[1, :2], entropies[1], rtol=1e-5)
+    np.testing.assert_allclose(all_thumbnails(shown(session)).values[1, :2], entropies[1], rtol=1e-5)
 
 
 def test_differences_of_merged_maps_are_those_of_the_words(session):

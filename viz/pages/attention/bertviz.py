@@ -115,15 +115,21 @@ def parameters(
         for name, key in (("queries", "query"), ("keys", "key")):
             vectors = (for_each_head(trace[f"{path}.{key}"], maps.heads) for path in maps.paths)
             attention[name] = [rounded(each.float()) for each in vectors]
-        found = {"attention": {"all": attention}, "default_filter": "all", "layer": layer, "head": head, "count": True}
-        return {**common, **found, "bidirectional": maps.kind != "decoder"}
+        options = {
+            "attention": {"all": attention},
+            "default_filter": "all",
+            "layer": layer,
+            "head": head,
+            "count": True,
+        }
+        return {**common, **options, "bidirectional": maps.kind != "decoder"}
     numbers = list(range(1, maps.layers + 1))
-    found = {"attention": [attention], "default_filter": "0", "include_layers": numbers}
+    options = {"attention": [attention], "default_filter": "0", "include_layers": numbers}
     if view == "head":
         colours = [f"rgb({red},{green},{blue})" for red, green, blue in map(head_colour, range(maps.heads))]
-        return {**common, **found, "layer": layer + 1, "heads": [head], "colours": colours}
+        return {**common, **options, "layer": layer + 1, "heads": [head], "colours": colours}
     across = max(maps.heads, HEADS_ACROSS)
-    return {**common, **found, "include_heads": list(range(1, maps.heads + 1)), "total_heads": across}
+    return {**common, **options, "include_heads": list(range(1, maps.heads + 1)), "total_heads": across}
 
 
 def rounded(tensor: Tensor) -> Any:

@@ -82,7 +82,9 @@ def show_head_controls(wish: HeadSettings, model: TextModel) -> HeadSettings:
     if not filters.open:  # its controls need not be drawn at every look: the address bar has their values
         layers = asked_several(model.config.depth(wish.kind), Choice.LAYERS)
         heads = asked_several(count, Choice.HEADS)
-        return replace(wish, layers=layers, heads=heads, least=asked(Choice.LEAST), most=asked(Choice.MOST))
+        return replace(
+            wish, layers=layers, heads=heads, least=address_number(Choice.LEAST), most=address_number(Choice.MOST)
+        )
     with filters:
         layers = several(_("Layers"), model.config.depth(wish.kind), Choice.LAYERS)
         heads = several(_("Heads"), count, Choice.HEADS)
@@ -160,7 +162,7 @@ def number(
     given = place.number_input(
         label,
         low,
-        value=asked(key, low),
+        value=address_number(key, low),
         step=0.05,
         key=key,
         placeholder="–",
@@ -172,10 +174,10 @@ def number(
     return given
 
 
-def asked(key: str, low: float | None = None) -> float | None:
+def address_number(key: str, low: float | None = None) -> float | None:
     """The number in the address bar, if it is one."""
     try:
-        found = float(st.query_params[key])
+        value = float(st.query_params[key])
     except (KeyError, ValueError):
         return None
-    return found if math.isfinite(found) and (low is None or found >= low) else None
+    return value if math.isfinite(value) and (low is None or value >= low) else None

@@ -47,147 +47,153 @@ def head_colour(head: int) -> tuple[int, int, int]:
     return round(255 * red), round(255 * green), round(255 * blue)
 
 
-def large(shown: HeadMaps, chosen: Selection, heads: Heads) -> HeadImage:
+def large(head_maps: HeadMaps, chosen: Selection, heads: Heads) -> HeadImage:
     """The chosen head, or the combination of these heads, without the head's axis."""
-    if shown.wish.combination != "head":
-        return shown.combined(heads)
+    if head_maps.wish.combination != "head":
+        return head_maps.combined(heads)
     one = slice(chosen.head, chosen.head + 1)
-    drawn = shown.drawn(chosen.layer, one, shown.maps.weights(chosen.layer, one))
+    drawn = head_maps.drawn(chosen.layer, one, head_maps.maps.weights(chosen.layer, one))
     return HeadImage(*(None if each is None else each[0] for each in vars(drawn).values()))  # type: ignore[arg-type]
 
 
 def head_figure(
-    shown: HeadMaps,
+    head_maps: HeadMaps,
     drawn: HeadImage,
-    made: Thumbnails,
+    thumbnails: Thumbnails,
     chosen: Selection,
     heads: Heads,
 ) -> Heatmap:
-    """The figure of these numbers; `made` has the scale of all heads."""
-    wish = shown.wish
-    block = block_size(*shown.shape, CELLS)
-    cells = _smaller(pooled if shown.differing else pooled_positive, drawn.cells, block)
-    rows = Axis(Message("query (from)"), shown.row_labels[:: block[0]], shown.rows)
-    columns = Axis(Message("key (to)"), shown.column_labels[:: block[1]], shown.columns)
-    top = _top(shown, made, chosen, cells)
+    """The figure of these numbers; `thumbnails` have the scale of all heads."""
+    wish = head_maps.wish
+    block = block_size(*head_maps.shape, CELLS)
+    cells = _smaller(pooled if head_maps.differing else pooled_positive, drawn.cells, block)
+    rows = Axis(Message("query (from)"), head_maps.row_labels[:: block[0]], head_maps.rows)
+    columns = Axis(Message("key (to)"), head_maps.column_labels[:: block[1]], head_maps.columns)
+    top = _top(head_maps, thumbnails, chosen, cells)
     title = Message("weight") if wish.combination == "rollout" else quantity_name(wish.quantity)
-    floor = floor_of(shown, top)
+    floor = floor_of(head_maps, top)
     scale = (
-        Scale(-top, top, joined(" ", "Δ", title), True, floor) if shown.differing else Scale(0, top, title, floor=floor)
+        Scale(-top, top, joined(" ", "Δ", title), True, floor)
+        if head_maps.differing
+        else Scale(0, top, title, floor=floor)
     )
     titles, words = (
         (Message("query"), Message("key"), title),
         {"hidden": Message("below {threshold}", threshold=wish.threshold)},
     )
     colour = head_colour(chosen.head) if wish.combination == "head" else MERGED
-    states = _states(shown, drawn, block)
-    sink = sink_column(shown, chosen, heads, block)
+    states = _states(head_maps, drawn, block)
+    sink = sink_column(head_maps, chosen, heads, block)
     if sink is not None:
         cells, states = np.c_[cells, sink], np.c_[states, np.ones(len(states), np.uint8)]
         labels = [*columns.labels, Message("sink")] if columns.labels else None
-        columns = replace(columns, labels=labels, places=[*range(len(shown.column_labels) + 1)])
+        columns = replace(columns, labels=labels, places=[*range(len(head_maps.column_labels) + 1)])
     draw: Callable[..., Heatmap] = partial(Lines, colour=colour) if wish.drawing == "lines" else Heatmap
     return draw(
-        _heading(shown, drawn, chosen, heads, block, floor),
+        _heading(head_maps, drawn, chosen, heads, block, floor),
         cells,
         rows,
         columns,
         scale,
         visible=states,
         block=block,
-        chosen=shown.runs.row_of(chosen.query) // block[0],
+        chosen=head_maps.runs.row_of(chosen.query) // block[0],
         cell_titles=titles,
         words=words,
         ungrouped=True,
     )
 
 
-def sink_column(shown: HeadMaps, chosen: Selection, heads: Heads, block: tuple[int, int]) -> NDArray[np.float32] | None:
+def sink_column(
+    head_maps: HeadMaps, chosen: Selection, heads: Heads, block: tuple[int, int]
+) -> NDArray[np.float32] | None:
     """What the chosen head, or these together, keep for no key, by query; None where there is none, or no place."""
     if max(block) > 1:
         return None
-    if shown.wish.combination == "head":
-        return shown.sink([(chosen.layer, chosen.head)], "average")
-    return shown.sink(heads, shown.wish.combination)
+    if head_maps.wish.combination == "head":
+        return head_maps.sink([(chosen.layer, chosen.head)], "average")
+    return head_maps.sink(heads, head_maps.wish.combination)
 
 
-def file_name(shown: HeadMaps, chosen: Selection) -> str:
-    if shown.wish.combination != "head":
-        return f"attention-{shown.wish.kind}-{shown.wish.combination}"
-    return f"attention-{shown.wish.kind}-layer{chosen.layer + 1}-head{chosen.head + 1}"
+def file_name(head_maps: HeadMaps, chosen: Selection) -> str:
+    if head_maps.wish.combination != "head":
+        return f"attention-{head_maps.wish.kind}-{head_maps.wish.combination}"
+    return f"attention-{head_maps.wish.kind}-layer{chosen.layer + 1}-head{chosen.head + 1}"
 
 
 def _smaller(
     pool: Callable[[Tensor, tuple[int, int]], Tensor], cells: Tensor, block: tuple[int, int]
 ) -> NDArray[np.float32]:
-    found: NDArray[np.float32] = pool(cells[None], block)[0].cpu().numpy()
-    return found
+    smaller: NDArray[np.float32] = pool(cells[None], block)[0].cpu().numpy()
+    return smaller
 
 
-def _states(shown: HeadMaps, drawn: HeadImage, block: tuple[int, int]) -> NDArray[np.uint8]:
+def _states(head_maps: HeadMaps, drawn: HeadImage, block: tuple[int, int]) -> NDArray[np.uint8]:
     """(row, column): 0 masked, 1 drawn, 2 below the threshold. Rollout reaches further than one layer's mask."""
-    visible = shown.visible_tensor | (drawn.own > 0)
-    found = _smaller(pooled_positive, visible.float(), block).astype(np.uint8)
-    if shown.wish.threshold:
-        weak = _smaller(pooled_positive, drawn.strength, block) < shown.wish.threshold
-        found[weak & (found > 0)] = 2
-    return found
+    visible = head_maps.visible_tensor | (drawn.own > 0)
+    cell_states = _smaller(pooled_positive, visible.float(), block).astype(np.uint8)
+    if head_maps.wish.threshold:
+        weak = _smaller(pooled_positive, drawn.strength, block) < head_maps.wish.threshold
+        cell_states[weak & (cell_states > 0)] = 2
+    return cell_states
 
 
-def _top(shown: HeadMaps, made: Thumbnails, chosen: Selection, cells: NDArray[np.float32]) -> float:
+def _top(head_maps: HeadMaps, thumbnails: Thumbnails, chosen: Selection, cells: NDArray[np.float32]) -> float:
     """What is drawn darkest."""
-    if shown.wish.combination == "head":
-        return float(top_values(shown, made)[chosen.layer, chosen.head])
-    bounded = (shown.wish.quantity == "weight" or shown.wish.combination == "rollout") and not shown.differing
-    if shown.wish.scale in ("one", "log") and bounded:
+    if head_maps.wish.combination == "head":
+        return float(top_values(head_maps, thumbnails)[chosen.layer, chosen.head])
+    bounded = (
+        head_maps.wish.quantity == "weight" or head_maps.wish.combination == "rollout"
+    ) and not head_maps.differing
+    if head_maps.wish.scale in ("one", "log") and bounded:
         return 1.0
-    others = cells[:, 1:] if shown.wish.scale == "others" and cells.shape[1] > 1 else cells
+    others = cells[:, 1:] if head_maps.wish.scale == "others" and cells.shape[1] > 1 else cells
     largest = max(float(np.nan_to_num(np.abs(others)).max()), NONE)
-    if shown.differing and largest == NONE:
+    if head_maps.differing and largest == NONE:
         return 1.0
-    return power_of_ten(largest) if shown.wish.scale == "log" else largest
+    return power_of_ten(largest) if head_maps.wish.scale == "log" else largest
 
 
-def _head_of(shown: HeadMaps, heads: Heads, row: int, column: int) -> str:
+def _head_of(head_maps: HeadMaps, heads: Heads, row: int, column: int) -> str:
     """Which of these heads has most weight in a cell, counted from 1."""
 
     def weight(place: tuple[int, int]) -> float:
         layer, head = place
-        return float(shown.runs.of(shown.maps.weights(layer, slice(head, head + 1)))[0, row, column])
+        return float(head_maps.runs.of(head_maps.maps.weights(layer, slice(head, head + 1)))[0, row, column])
 
     layer, head = max(heads, key=weight)
     return f"{layer + 1}.{head + 1}"
 
 
 def _heading(
-    shown: HeadMaps, drawn: HeadImage, chosen: Selection, heads: Heads, block: tuple[int, int], floor: float | None
+    head_maps: HeadMaps, drawn: HeadImage, chosen: Selection, heads: Heads, block: tuple[int, int], floor: float | None
 ) -> Caption:
     """The figure's name, who looks at whom, and what the chosen query looks most at, here and in the pinned trace."""
-    wish, (rows, columns) = shown.wish, shown.shape
+    wish, (rows, columns) = head_maps.wish, head_maps.shape
     if wish.combination == "head":
         name = Message("Layer {layer}, head {head}", layer=chosen.layer + 1, head=chosen.head + 1)
     else:
         name = combination_title(wish.combination, len(heads))
-    sentences = [attention_reading(shown.trace, wish.kind, chosen.layer)]
+    sentences = [attention_reading(head_maps.trace, wish.kind, chosen.layer)]
     if max(block) > 1:
         sentences.append(Message("each cell is the largest of {rows} × {columns}", rows=block[0], columns=block[1]))
     if floor is not None:
-        sentences.append(log_sentence(floor, shown.differing))
-    if shown.differing and bool(drawn.cells.isnan().any()):
+        sentences.append(log_sentence(floor, head_maps.differing))
+    if head_maps.differing and bool(drawn.cells.isnan().any()):
         sentences.append(Message("hatched: a token that the pinned text does not have"))
-    at = shown.runs.row_of(chosen.query)
+    at = head_maps.runs.row_of(chosen.query)
     row = drawn.own[at]
     strongest = int(row.argmax())
-    note: str = pair(shown.row_labels[at], shown.column_labels[strongest], float(row[strongest]))
-    if wish.combination == "maximum" and wish.quantity == Quantity.WEIGHT and shown.maps.small and heads:
-        note = joined(" · ", note, Message("head {head}", head=_head_of(shown, heads, at, strongest)))
+    note: str = pair(head_maps.row_labels[at], head_maps.column_labels[strongest], float(row[strongest]))
+    if wish.combination == "maximum" and wish.quantity == Quantity.WEIGHT and head_maps.maps.small and heads:
+        note = joined(" · ", note, Message("head {head}", head=_head_of(head_maps, heads, at, strongest)))
     if bool(row.isnan().all()):
-        note = joined(": ", shown.row_labels[at], Message("not a number"))
-    if shown.comparison is not None:
+        note = joined(": ", head_maps.row_labels[at], Message("not a number"))
+    if head_maps.comparison is not None:
         before = math.nan if drawn.pinned is None else float(drawn.pinned[at, strongest])
         value = "–" if math.isnan(before) else significant(before)
         note = joined("", note, " (", Message("pinned: {value}", value=value), ")")
-    sink = sink_column(shown, chosen, heads, block)
+    sink = sink_column(head_maps, chosen, heads, block)
     if sink is not None and not np.isnan(sink[at]):
         note = joined(" · ", note, Message("to the sink {weight}", weight=significant(float(sink[at]))))
     sentence = joined(" · ", *sentences)
@@ -200,46 +206,52 @@ def _heading(
         strongest=note,
     )
     return Caption(
-        name, file_name(shown, chosen), stamp(shown.trace), note, sentence, alt, about_map(shown, chosen.layer)
+        name,
+        file_name(head_maps, chosen),
+        stamp(head_maps.trace),
+        note,
+        sentence,
+        alt,
+        about_map(head_maps, chosen.layer),
     )
 
 
 # The numbers behind the page of attention, as tables.
 
 
-def weights_table(shown: HeadMaps, drawn: HeadImage, sink: NDArray[np.float32] | None = None) -> pd.DataFrame:
+def weights_table(head_maps: HeadMaps, drawn: HeadImage, sink: NDArray[np.float32] | None = None) -> pd.DataFrame:
     """A row a cell. sink: weights that go to no key, see `sink_column`."""
-    rows, columns = shown.row_labels, shown.column_labels
+    rows, columns = head_maps.row_labels, head_maps.column_labels
     table = {
         Message("query"): np.repeat(rows, len(columns)),
         Message("key"): np.tile(columns, len(rows)),
-        quantity_name(shown.wish.quantity): drawn.own.flatten().cpu().numpy(),
-        Message("masked"): ~shown.visible.flatten(),
+        quantity_name(head_maps.wish.quantity): drawn.own.flatten().cpu().numpy(),
+        Message("masked"): ~head_maps.visible.flatten(),
     }
     if drawn.pinned is not None:
         table[Message("pinned")] = drawn.pinned.flatten().cpu().numpy()
     if sink is None:
         return frame_of(table)
-    kept = {
+    sink_rows = {
         Message("query"): rows,
         Message("key"): Message("sink"),
-        quantity_name(shown.wish.quantity): sink,
+        quantity_name(head_maps.wish.quantity): sink,
         Message("masked"): False,
     }
-    return pd.concat([frame_of(table), frame_of(kept)], ignore_index=True)
+    return pd.concat([frame_of(table), frame_of(sink_rows)], ignore_index=True)
 
 
-def metrics_table(shown: HeadMaps) -> pd.DataFrame:
+def metrics_table(head_maps: HeadMaps) -> pd.DataFrame:
     """A row a head: all its numbers."""
-    maps = shown.maps
+    maps = head_maps.maps
     layers, heads = np.indices((maps.layers, maps.heads)) + 1
     numbers = {
         metric_name(name): values.flatten()
-        for name, values in metrics(maps, *METRICS, runs=shown.measured_runs).items()
+        for name, values in metrics(maps, *METRICS, runs=head_maps.measured_runs).items()
     }
     table = {Message("layer"): layers.flatten(), Message("head"): heads.flatten(), **numbers}
-    if shown.pinned is not None:  # of the pinned text as it was, where that model has the head
-        before = metrics(shown.pinned, *METRICS)
+    if head_maps.pinned is not None:  # of the pinned text as it was, where that model has the head
+        before = metrics(head_maps.pinned, *METRICS)
         for name, values in before.items():
             known = np.full((maps.layers, maps.heads), np.nan)
             known[: len(values)] = values[: maps.layers]
@@ -247,9 +259,9 @@ def metrics_table(shown: HeadMaps) -> pd.DataFrame:
     return frame_of(table)
 
 
-def known_metrics(shown: HeadMaps, made: Thumbnails) -> pd.DataFrame:
+def known_metrics(head_maps: HeadMaps, thumbnails: Thumbnails) -> pd.DataFrame:
     """A row a head of a long text: the chosen number of those that are computed."""
-    layers, heads = np.indices(made.values.shape) + 1
-    numbers = {metric_name(shown.wish.metric): made.values.flatten()}
+    layers, heads = np.indices(thumbnails.values.shape) + 1
+    numbers = {metric_name(head_maps.wish.metric): thumbnails.values.flatten()}
     table = {Message("layer"): layers.flatten(), Message("head"): heads.flatten(), **numbers}
-    return frame_of(table)[made.known.flatten()]
+    return frame_of(table)[thumbnails.known.flatten()]

@@ -44,44 +44,44 @@ Heads = Sequence[tuple[int, int]]
 
 
 def heads_grid(
-    shown: HeadMaps, made: Thumbnails, heads: Heads, chosen: tuple[int, int], filmed: bool = False
+    head_maps: HeadMaps, thumbnails: Thumbnails, heads: Heads, chosen: tuple[int, int], filmed: bool = False
 ) -> HeadGrid:
     """The thumbnails of these heads, in this order. filmed: the film of a training may take their place."""
-    wish, maps = shown.wish, shown.maps
+    wish, maps = head_maps.wish, head_maps.maps
     index = tuple(np.array(heads, dtype=int).reshape(-1, 2).T)
-    cells, tops = made.cells[index], top_values(shown, made)[index]
-    strengths = made.strengths[index] if wish.threshold else None
+    cells, tops = thumbnails.cells[index], top_values(head_maps, thumbnails)[index]
+    strengths = thumbnails.strengths[index] if wish.threshold else None
     hidden = np.zeros(cells.shape, bool) if strengths is None else strengths < wish.threshold
-    hidden[~made.known[index]] = True
-    plain = wish.quantity == Quantity.WEIGHT and not shown.differing and tuple(made.block) == (1, 1)
+    hidden[~thumbnails.known[index]] = True
+    plain = wish.quantity == Quantity.WEIGHT and not head_maps.differing and tuple(thumbnails.block) == (1, 1)
     filmed = filmed and plain and not wish.threshold
-    floor = floor_of(shown, float(tops.max(initial=0.0)))
-    sentences = grid_sentences(shown, len(heads), cells[made.known[index]])
+    floor = floor_of(head_maps, float(tops.max(initial=0.0)))
+    sentences = grid_sentences(head_maps, len(heads), cells[thumbnails.known[index]])
     if floor is not None:
-        sentences.append(log_sentence(floor, shown.differing))
+        sentences.append(log_sentence(floor, head_maps.differing))
         if filmed:
             sentences.append(Message("a film's weights, in steps of 1/255, are not drawn on it"))
-    seen, keys = states(shown, made), list[str](shown.column_labels)
-    if (sinks := sink_columns(shown, made, heads)) is not None:
+    seen, keys = states(head_maps, thumbnails), list[str](head_maps.column_labels)
+    if (sinks := sink_columns(head_maps, thumbnails, heads)) is not None:
         cells, hidden = np.concatenate([cells, sinks], axis=2), np.pad(hidden, ((0, 0), (0, 0), (0, 1)))
         seen, keys = np.pad(seen, ((0, 0), (0, 1)), constant_values=1), [*keys, Message("sink")]
     sentence, name, file = joined(" · ", *sentences), Message("Every head"), f"heads-{wish.kind}"
-    alt = joined("", sentence, ". ", extremes(shown, made, heads))
+    alt = joined("", sentence, ". ", extremes(head_maps, thumbnails, heads))
     return HeadGrid(
-        Caption(name, file, stamp(shown.trace), sentence=sentence, alt=alt, about=about_grid(shown)),
+        Caption(name, file, stamp(head_maps.trace), sentence=sentence, alt=alt, about=about_grid(head_maps)),
         cells,
         hidden,
         seen,
         tops.tolist(),
-        Axis(Message("query"), shown.row_labels, shown.rows),
-        Axis(Message("key"), keys, shown.columns),
+        Axis(Message("query"), head_maps.row_labels, head_maps.rows),
+        Axis(Message("key"), keys, head_maps.columns),
         order=heads,
         head=chosen,
-        notes=_notes(shown, made, heads),
-        waiting=(~made.known[index]).tolist(),
+        notes=_notes(head_maps, thumbnails, heads),
+        waiting=(~thumbnails.known[index]).tolist(),
         across=maps.heads,
-        block=made.block,
-        difference=shown.differing,
+        block=thumbnails.block,
+        difference=head_maps.differing,
         floor=floor,
         film=wish.kind if filmed and floor is None else "",
         words={
@@ -92,47 +92,54 @@ def heads_grid(
     )
 
 
-def sink_columns(shown: HeadMaps, made: Thumbnails, heads: Heads) -> NDArray[np.float32] | None:
+def sink_columns(head_maps: HeadMaps, thumbnails: Thumbnails, heads: Heads) -> NDArray[np.float32] | None:
     """(thumbnail, row, 1): what each head keeps for no key; None where one has no sink, or a cell stands for many."""
-    if max(made.block) > 1 or not heads:
+    if max(thumbnails.block) > 1 or not heads:
         return None
-    found = [shown.sink([head], "average") for head in heads]
-    known = [sink for sink in found if sink is not None]
+    sinks = [head_maps.sink([head], "average") for head in heads]
+    known = [sink for sink in sinks if sink is not None]
     return np.stack(known)[..., None] if len(known) == len(heads) else None
 
 
-def _notes(shown: HeadMaps, made: Thumbnails, heads: Heads) -> list[str]:
+def _notes(head_maps: HeadMaps, thumbnails: Thumbnails, heads: Heads) -> list[str]:
     """Each head's number, or the sign of one that is removed from the model."""
-    wish, changes = shown.wish, shown.trace.changes
-    gone = {(layer, head) for layer in range(shown.maps.layers) for head in removed_heads(changes, wish.kind, layer)}
+    wish, changes = head_maps.wish, head_maps.trace.changes
+    gone = {
+        (layer, head) for layer in range(head_maps.maps.layers) for head in removed_heads(changes, wish.kind, layer)
+    }
     sign = METRIC_SIGNS[wish.metric]
-    known = [place for place in heads if made.known[place]]
-    numbers = {place: metric_number(sign, made.values[place], shown.differing) for place in known}
+    known = [place for place in heads if thumbnails.known[place]]
+    numbers = {place: metric_number(sign, thumbnails.values[place], head_maps.differing) for place in known}
     return [GONE if place in gone else numbers.get(place, "…") for place in heads]
 
 
-def extremes(shown: HeadMaps, made: Thumbnails, heads: Heads) -> str:
+def extremes(head_maps: HeadMaps, thumbnails: Thumbnails, heads: Heads) -> str:
     """Which of these heads has the least and the most of the metric."""
-    known = [place for place in heads if not np.isnan(made.values[place])]
+    known = [place for place in heads if not np.isnan(thumbnails.values[place])]
     if not known:
         return ""
-    places = (min(known, key=lambda place: made.values[place]), max(known, key=lambda place: made.values[place]))
-    low, high = (f"{significant(made.values[place])} ({place[0] + 1}.{place[1] + 1})" for place in places)
-    return Message("{metric}: from {low} to {high}.", metric=METRIC_TITLES[shown.wish.metric], low=low, high=high)
+    places = (
+        min(known, key=lambda place: thumbnails.values[place]),
+        max(known, key=lambda place: thumbnails.values[place]),
+    )
+    low, high = (f"{significant(thumbnails.values[place])} ({place[0] + 1}.{place[1] + 1})" for place in places)
+    return Message("{metric}: from {low} to {high}.", metric=METRIC_TITLES[head_maps.wish.metric], low=low, high=high)
 
 
-def top_values(shown: HeadMaps, made: Thumbnails) -> NDArray[np.float64]:
+def top_values(head_maps: HeadMaps, thumbnails: Thumbnails) -> NDArray[np.float64]:
     """(layer, head): what is drawn darkest. On one scale, weights go up to 1, other quantities and differences to their
     largest.
     """
-    if shown.wish.scale == "others":  # many heads rest on the first token: beside that weight all others look like none
-        return np.maximum(made.largest_from(1).astype(np.float64), NONE)
-    largest = np.maximum(made.largest_from(0).astype(np.float64), NONE)
-    if shown.wish.scale == "largest":
+    if (
+        head_maps.wish.scale == "others"
+    ):  # many heads rest on the first token: beside that weight all others look like none
+        return np.maximum(thumbnails.largest_from(1).astype(np.float64), NONE)
+    largest = np.maximum(thumbnails.largest_from(0).astype(np.float64), NONE)
+    if head_maps.wish.scale == "largest":
         return largest
-    if (shown.wish.quantity == "weight" and not shown.differing) or largest.max() <= NONE:
+    if (head_maps.wish.quantity == "weight" and not head_maps.differing) or largest.max() <= NONE:
         return np.ones_like(largest)
-    return np.full_like(largest, power_of_ten(largest.max()) if shown.wish.scale == "log" else largest.max())
+    return np.full_like(largest, power_of_ten(largest.max()) if head_maps.wish.scale == "log" else largest.max())
 
 
 def power_of_ten(value: float) -> float:
@@ -140,33 +147,37 @@ def power_of_ten(value: float) -> float:
     return float(f"1e{math.ceil(math.log10(value))}")
 
 
-def floor_of(shown: HeadMaps, top: float) -> float | None:
+def floor_of(head_maps: HeadMaps, top: float) -> float | None:
     """The least size with a colour on a logarithmic scale that ends at `top`; None on other scales, and of no heads."""
-    return FLOOR * top or None if shown.wish.scale == "log" else None
+    return FLOOR * top or None if head_maps.wish.scale == "log" else None
 
 
-def states(shown: HeadMaps, made: Thumbnails) -> NDArray[np.uint8]:
+def states(head_maps: HeadMaps, thumbnails: Thumbnails) -> NDArray[np.uint8]:
     """(row, column) of a thumbnail: 0 masked, 1 visible, 2 with nothing in the pinned trace to compare with."""
-    rows, columns = made.block
-    height, width = made.cells.shape[2:]
+    rows, columns = thumbnails.block
+    height, width = thumbnails.cells.shape[2:]
     padded = np.zeros((height * rows, width * columns), bool)
-    visible = shown.visible
+    visible = head_maps.visible
     padded[: visible.shape[0], : visible.shape[1]] = visible
-    found = np.asarray(padded.reshape(height, rows, width, columns).any(axis=(1, 3)), np.uint8)
-    missing = np.isnan(made.cells[made.known]).all(axis=0) if shown.differing else np.zeros_like(found, bool)
-    found[missing & (found > 0)] = 2
-    return found
+    cell_states = np.asarray(padded.reshape(height, rows, width, columns).any(axis=(1, 3)), np.uint8)
+    missing = (
+        np.isnan(thumbnails.cells[thumbnails.known]).all(axis=0)
+        if head_maps.differing
+        else np.zeros_like(cell_states, bool)
+    )
+    cell_states[missing & (cell_states > 0)] = 2
+    return cell_states
 
 
-def faint(shown: HeadMaps, cells: NDArray[np.float32]) -> bool:
+def faint(head_maps: HeadMaps, cells: NDArray[np.float32]) -> bool:
     """Whether the thumbnails (head, row, column) of a long text look empty on the scale from 0 to 1."""
-    weights = shown.wish.scale == "one" and shown.wish.quantity == "weight" and not shown.differing
+    weights = head_maps.wish.scale == "one" and head_maps.wish.quantity == "weight" and not head_maps.differing
     return weights and bool(cells.size) and float(cells.max(axis=-1).mean()) < FAINT
 
 
-def grid_sentences(shown: HeadMaps, count: int, cells: NDArray[np.float32]) -> list[str]:
+def grid_sentences(head_maps: HeadMaps, count: int, cells: NDArray[np.float32]) -> list[str]:
     """What stands below the thumbnails of so many heads."""
-    maps, wish = shown.maps, shown.wish
+    maps, wish = head_maps.maps, head_maps.wish
     size: dict[str, Any] = {"layers": maps.layers, "heads": maps.heads}
     if count != maps.layers * maps.heads:
         first = Message("{shown} of {layers} × {heads} heads", shown=count, **size)
@@ -177,18 +188,18 @@ def grid_sentences(shown: HeadMaps, count: int, cells: NDArray[np.float32]) -> l
         Message(
             "{metric} · rows: {rows} (query), columns: {columns} (key)",
             metric=metric_caption(wish.metric, wish.kind == "cross"),
-            rows=side_title(shown.trace, shown.rows),
-            columns=side_title(shown.trace, shown.columns),
+            rows=side_title(head_maps.trace, head_maps.rows),
+            columns=side_title(head_maps.trace, head_maps.columns),
         ),
         Message("click one to see it large"),
     ]
-    if any(isinstance(each, RemovedHead) and each.kind == wish.kind for each in shown.trace.changes):
+    if any(isinstance(each, RemovedHead) and each.kind == wish.kind for each in head_maps.trace.changes):
         sentences.append(Message("{sign} = removed from the model", sign=GONE))
-    if faint(shown, cells):
+    if faint(head_maps, cells):
         sentences.append(Message("most weights are small here: “scale 0 to largest” shows them"))
-    if shown.runs.joined and shown.measured_runs is None:
+    if head_maps.runs.joined and head_maps.measured_runs is None:
         sentences.append(Message("the numbers are of the tokens, not of merged pieces"))
-    if shown.differing:
+    if head_maps.differing:
         sentences.append(Message("Δ = this trace − the pinned one"))
     return sentences
 
@@ -216,9 +227,9 @@ class Thumbnails:
 
     def largest_from(self, column: int) -> NDArray[np.float32]:
         """(layer, head): the size of the number furthest from 0, from this column of cells on where there are more."""
-        kept = self.cells[..., min(column, self.cells.shape[3] - 1) :]
-        found: NDArray[np.float32] = np.nan_to_num(np.abs(kept)).max(axis=(2, 3))
-        return found
+        cells = self.cells[..., min(column, self.cells.shape[3] - 1) :]
+        largest: NDArray[np.float32] = np.nan_to_num(np.abs(cells)).max(axis=(2, 3))
+        return largest
 
 
 def block_size(queries: int, keys: int, most: int) -> tuple[int, int]:
@@ -255,21 +266,22 @@ class Thumbnail(NamedTuple):
     values: NDArray[np.float64]
 
 
-def thumbnails(shown: HeadMaps) -> Thumbnails:
+def all_thumbnails(head_maps: HeadMaps) -> Thumbnails:
     """Group by group, so that the maps of all heads are never in memory together."""
-    counted = MetricMasks(shown)
+    counted = MetricMasks(head_maps)
     return arrange_thumbnails(
-        shown, {(layer, heads.start): thumbnail(shown, layer, heads, counted) for layer, heads in shown.maps.groups()}
+        head_maps,
+        {(layer, heads.start): thumbnail(head_maps, layer, heads, counted) for layer, heads in head_maps.maps.groups()},
     )
 
 
-def arrange_thumbnails(shown: HeadMaps, parts: Mapping[tuple[int, int], Thumbnail]) -> Thumbnails:
+def arrange_thumbnails(head_maps: HeadMaps, parts: Mapping[tuple[int, int], Thumbnail]) -> Thumbnails:
     """Groups of heads by layer and first head, as arrays of all heads: those that wait stay 0, their value NaN."""
-    block = block_size(*shown.shape, CELLS)
-    rows, columns = (math.ceil(count / of) for count, of in zip(shown.shape, block, strict=True))
-    shape = (shown.maps.layers, shown.maps.heads, rows, columns)
+    block = block_size(*head_maps.shape, CELLS)
+    rows, columns = (math.ceil(count / of) for count, of in zip(head_maps.shape, block, strict=True))
+    shape = (head_maps.maps.layers, head_maps.maps.heads, rows, columns)
     cells = np.zeros(shape, np.float32)
-    strengths = np.zeros(shape if shown.wish.threshold else (0,), np.float32)
+    strengths = np.zeros(shape if head_maps.wish.threshold else (0,), np.float32)
     values, known = np.full(shape[:2], np.nan), np.zeros(shape[:2], bool)
     for (layer, first), part in parts.items():
         heads = slice(first, first + len(part.values))
@@ -282,40 +294,45 @@ def arrange_thumbnails(shown: HeadMaps, parts: Mapping[tuple[int, int], Thumbnai
 class MetricMasks:
     """Keys that the metric counts, see `marked`: `own` of this trace, `pinned` of the pinned one; computed once."""
 
-    def __init__(self, shown: HeadMaps) -> None:
-        self._shown = shown
+    def __init__(self, head_maps: HeadMaps) -> None:
+        self._head_maps = head_maps
 
     @cached_property
     def own(self) -> Tensor:
-        return marked(self._shown.maps, self._shown.wish.metric, self._shown.measured_runs)
+        return marked(self._head_maps.maps, self._head_maps.wish.metric, self._head_maps.measured_runs)
 
     @cached_property
     def pinned(self) -> Tensor:
-        assert self._shown.pinned is not None
-        return marked(self._shown.pinned, self._shown.wish.metric)
+        assert self._head_maps.pinned is not None
+        return marked(self._head_maps.pinned, self._head_maps.wish.metric)
 
 
-def thumbnail(shown: HeadMaps, layer: int, heads: slice, counted: MetricMasks) -> Thumbnail:
+def thumbnail(head_maps: HeadMaps, layer: int, heads: slice, counted: MetricMasks) -> Thumbnail:
     """Some heads of a layer."""
-    name, block = shown.wish.metric, block_size(*shown.shape, CELLS)
-    weights = shown.maps.weights(layer, heads)
+    name, block = head_maps.wish.metric, block_size(*head_maps.shape, CELLS)
+    weights = head_maps.maps.weights(layer, heads)
     cancellation.check()
-    values = measured(name, shown.maps, layer, heads, weights, counted.own, shown.measured_runs).double().cpu().numpy()
-    if shown.differing:
-        values = values - _pinned_metric(shown, layer, heads, counted)
+    values = (
+        measured(name, head_maps.maps, layer, heads, weights, counted.own, head_maps.measured_runs)
+        .double()
+        .cpu()
+        .numpy()
+    )
+    if head_maps.differing:
+        values = values - _pinned_metric(head_maps, layer, heads, counted)
     cancellation.check()
-    drawn = shown.drawn(layer, heads, weights)
-    smaller = pooled if shown.differing else pooled_positive
-    strengths = pooled_positive(drawn.strength, block).cpu().numpy() if shown.wish.threshold else None
+    drawn = head_maps.drawn(layer, heads, weights)
+    smaller = pooled if head_maps.differing else pooled_positive
+    strengths = pooled_positive(drawn.strength, block).cpu().numpy() if head_maps.wish.threshold else None
     return Thumbnail(smaller(drawn.cells, block).cpu().numpy(), strengths, values)
 
 
-def _pinned_metric(shown: HeadMaps, layer: int, heads: slice, counted: MetricMasks) -> NDArray[np.float64] | float:
+def _pinned_metric(head_maps: HeadMaps, layer: int, heads: slice, counted: MetricMasks) -> NDArray[np.float64] | float:
     """That of the pinned trace, on its own tokens; NaN where that has no such heads."""
-    if shown.pinned is None or layer >= shown.pinned.layers:
+    if head_maps.pinned is None or layer >= head_maps.pinned.layers:
         return math.nan
-    weights = shown.pinned.weights(layer, heads)
-    found: NDArray[np.float64] = (
-        measured(shown.wish.metric, shown.pinned, layer, heads, weights, counted.pinned).double().cpu().numpy()
+    weights = head_maps.pinned.weights(layer, heads)
+    metric: NDArray[np.float64] = (
+        measured(head_maps.wish.metric, head_maps.pinned, layer, heads, weights, counted.pinned).double().cpu().numpy()
     )
-    return found
+    return metric

@@ -85,19 +85,19 @@ def show(places: Containers, model: TextModel, kind: AttentionKind, chosen: Sele
     if session.training.moving and session.training.step is not None:
         yield []
         return partial(within, places.heads, partial(hold, session))
-    found = measured(session, model)
-    weighed = weigh(session, found)
-    if weighed is None or found.measuring is None:
+    measurement = measured(session, model)
+    weighed = weigh(session, measurement)
+    if weighed is None or measurement.measuring is None:
         yield []
-        return partial(within, places.heads, partial(offer, found))
+        return partial(within, places.heads, partial(offer, measurement))
     head: Place = (kind, chosen.layer, chosen.head)
     side = "target" if weighed.trace.target_tokens else "source"
     labels = run_labels(session, side, weighed.trace.tokens_of("output.logits"))
-    found.ranked = weighed.ranked
-    alike: Likeness = found.measuring.remember(("alike", head), lambda: likeness(weighed.trace, *head))
-    both = pair_sentence(found, weighed, alike, head)
+    measurement.ranked = weighed.ranked
+    alike: Likeness = measurement.measuring.remember(("alike", head), lambda: likeness(weighed.trace, *head))
+    both = pair_sentence(measurement, weighed, alike, head)
     parts: list[Placed] = [
-        (places.maps, view(Part.EFFECTS, effects_panels(weighed, found.kinds, head), cell=on_effect)),
+        (places.maps, view(Part.EFFECTS, effects_panels(weighed, measurement.kinds, head), cell=on_effect)),
         (places.maps, view(Part.RANKING, ranking_chart(weighed, head), place=on_ranked)),
         (places.alike, view(Part.ALIKE, alike_panels(weighed, alike, head), cell=on_alike)),
     ]
@@ -106,8 +106,8 @@ def show(places: Containers, model: TextModel, kind: AttentionKind, chosen: Sele
     def rest() -> None:
         with places.heads:
             st.markdown(verdict(weighed, labels))
-            if told := pinned_sentence(session, weighed):
-                st.caption(told)
+            if sentence := pinned_sentence(session, weighed):
+                st.caption(sentence)
         said_of, button = places.chosen.columns([5, 3], vertical_alignment="center")
         said_of.markdown(of_chosen(weighed, head, labels))
         label = _("Restore this head") if head in weighed.removed else _("Remove this head")
@@ -153,35 +153,37 @@ def pinned_sentence(session: Session, weighed: HeadImportance) -> str:
     return _("The pinned trace was not measured, which takes its own passes: open this view first, then pin.")
 
 
-def pair_sentence(found: Measured, weighed: HeadImportance, alike: Likeness, head: Place) -> str:
+def pair_sentence(measurement: Measured, weighed: HeadImportance, alike: Likeness, head: Place) -> str:
     """What is lost with the head and the one most like it; nothing of a head that is removed."""
     nearest = None if head in weighed.removed else alike.nearest(*head[1:])
-    if nearest is None or found.measuring is None:
+    if nearest is None or measurement.measuring is None:
         return ""
     other: Place = (head[0], *nearest)
-    both: Effect = found.measuring.remember((head, other), lambda: found.removals.without(head, other))
+    both: Effect = measurement.measuring.remember((head, other), lambda: measurement.removals.without(head, other))
     return together(weighed, head, other, both)
 
 
-def offer(found: Measured) -> None:
+def offer(measurement: Measured) -> None:
     """What is shown until all is measured: a button, or how far it is."""
-    going = found.measuring
+    going = measurement.measuring
     if going is not None and (show_job(going, Part.BAR, _("Cancel")) or going.error):
         return
     st.caption(_("Each head is removed in turn, and the text is read again without it."))
-    count = len(found.removals.places(found.kinds))
+    count = len(measurement.removals.places(measurement.kinds))
     label = _("Measure {count} heads (at most {time})")
-    st.button(label.format(count=count, time=duration(max(1, found.most))), key=Part.MEASURE, on_click=found.begin)
+    st.button(
+        label.format(count=count, time=duration(max(1, measurement.most))), key=Part.MEASURE, on_click=measurement.begin
+    )
 
 
 def on_effect(clicked: dict[str, Any]) -> None:
     if int(clicked["row"]) >= 0 and int(clicked["column"]) >= 0:
-        kind = shown(current_session()).kinds[int(clicked["panel"])]
+        kind = clicked_measurement(current_session()).kinds[int(clicked["panel"])]
         open_head((kind, int(clicked["row"]), int(clicked["column"])))
 
 
 def on_ranked(clicked: dict[str, Any]) -> None:
-    ranked, index = shown(current_session()).ranked, int(clicked["index"])
+    ranked, index = clicked_measurement(current_session()).ranked, int(clicked["index"])
     if index < len(ranked):
         open_head(ranked[index])
 
@@ -252,25 +254,30 @@ class Measured:
 
 def measured(session: Session, model: TextModel) -> Measured:
     """What there is of the session's trace; begun now, where it is quick."""
-    kept: list[Measured] = session.memory.setdefault(KEPT, [])
+    measurements: list[Measured] = session.memory.setdefault(KEPT, [])
     pinned = session.pin.trace if session.pin else None
-    for each in kept:
+    for each in measurements:
         if each.trace is session.trace:
             return each
         if each.measuring is not None and each.trace is not pinned:
             each.measuring.cancel()  # nobody will see it
-    made = _new(session, session.trace, model)
-    kept[:] = [*(each for each in kept if each.trace is pinned), made]
-    work = 2.0 * model.network.parameter_count() * made.removals.length * len(made.removals.places(made.kinds))
-    if work < LIGHT or made.most < QUICK:
-        made.begin()
-    return made
+    measurement = _new(session, session.trace, model)
+    measurements[:] = [*(each for each in measurements if each.trace is pinned), measurement]
+    work = (
+        2.0
+        * model.network.parameter_count()
+        * measurement.removals.length
+        * len(measurement.removals.places(measurement.kinds))
+    )
+    if work < LIGHT or measurement.most < QUICK:
+        measurement.begin()
+    return measurement
 
 
-def shown(session: Session) -> Measured:
+def clicked_measurement(session: Session) -> Measured:
     """What there is of the trace that a click was made on: not the newest one, where a change was taken back."""
-    kept: list[Measured] = session.memory[KEPT]
-    return next(each for each in kept if each.trace is session.trace)
+    measurements: list[Measured] = session.memory[KEPT]
+    return next(each for each in measurements if each.trace is session.trace)
 
 
 def _new(session: Session, trace: Trace, model: TextModel) -> Measured:
@@ -280,20 +287,24 @@ def _new(session: Session, trace: Trace, model: TextModel) -> Measured:
     return Measured(trace, removals, kinds, removals.seconds() * len(removals.places(kinds)))
 
 
-def weigh(session: Session, found: Measured) -> HeadImportance | None:
+def weigh(session: Session, measurement: Measured) -> HeadImportance | None:
     """What was measured, once it is all there."""
-    if found.measuring is None:
+    if measurement.measuring is None:
         return None
-    found.measuring.look()
-    found.measuring.wait(max(0.0, (0.3 if by_channel() else WAIT) - found.measuring.seconds))
-    if not found.measuring.complete:
+    measurement.measuring.look()
+    measurement.measuring.wait(max(0.0, (0.3 if by_channel() else WAIT) - measurement.measuring.seconds))
+    if not measurement.measuring.complete:
         return None
-    removed = [(each.kind, each.layer, each.head) for each in found.trace.changes if isinstance(each, RemovedHead)]
-    loss, predicts = found.removals.loss, found.removals.predicts
+    removed = [
+        (each.kind, each.layer, each.head) for each in measurement.trace.changes if isinstance(each, RemovedHead)
+    ]
+    loss, predicts = measurement.removals.loss, measurement.removals.predicts
     pinned, unlike = None, False
     for each in session.memory[KEPT]:
         if session.pin and each.trace is session.pin.trace and each.measuring is not None and each.measuring.complete:
             unlike = each.removals.predicts != predicts
             pinned = None if unlike else each.measuring.effects
     differing = session.differing and pinned is not None
-    return HeadImportance(found.trace, found.measuring.effects, loss, predicts, removed, pinned, differing, unlike)
+    return HeadImportance(
+        measurement.trace, measurement.measuring.effects, loss, predicts, removed, pinned, differing, unlike
+    )

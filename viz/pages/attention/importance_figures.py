@@ -31,7 +31,7 @@ BAR = "#5c7cfa"
 
 def effects_panels(weighed: HeadImportance, kinds: Sequence[AttentionKind], chosen: Place) -> Panels:
     """A cell for each head of these kinds; framed in colour: removed already."""
-    tables = [_table(weighed.effects, kind, weighed.shown) for kind in kinds]
+    tables = [_table(weighed.effects, kind, weighed.cost_or_change) for kind in kinds]
     top = max(float(np.nanmax(np.abs(table), initial=0.0)) for table in tables) or 1e-9
     low = -top if weighed.differing or any(np.nanmin(table, initial=0.0) < 0 for table in tables) else 0.0
     scale = Scale(low, top, difference=weighed.differing)
@@ -124,10 +124,10 @@ def _table(
 ) -> NDArray[np.float32]:
     own = [place for place in effects if place[0] == kind]
     layers, heads = (1 + max(each) for each in zip(*(place[1:] for place in own), strict=True))
-    found = np.full((layers, heads), np.nan, np.float32)
+    table = np.full((layers, heads), np.nan, np.float32)
     for place in own:
-        found[place[1:]] = value(place)
-    return found
+        table[place[1:]] = value(place)
+    return table
 
 
 def about_effects(weighed: HeadImportance, differing: bool = False) -> About:
@@ -193,10 +193,10 @@ class HeadImportance:
 
     def cost(self, place: Place, effects: Mapping[Place, Effect] | None = None) -> float:
         """What the loss of this head costs; NaN where that is not known."""
-        found = (self.effects if effects is None else effects).get(place)
-        return math.nan if found is None else found.moved if self.by_divergence else found.loss
+        effect = (self.effects if effects is None else effects).get(place)
+        return math.nan if effect is None else effect.moved if self.by_divergence else effect.loss
 
-    def shown(self, place: Place) -> float:
+    def cost_or_change(self, place: Place) -> float:
         """The same, or its difference from the pinned trace's."""
         if not self.differing:
             return self.cost(place)

@@ -39,7 +39,7 @@ from viz.pages.attention.head_by_head import (
     known_thumbnails,
     scale_of,
 )
-from viz.pages.attention.head_grid import Heads, Thumbnails, heads_grid, thumbnails
+from viz.pages.attention.head_grid import Heads, Thumbnails, all_thumbnails, heads_grid
 from viz.pages.attention.importance import Containers
 from viz.pages.attention.steps import query_steps, steps_name, steps_table
 from viz.pages.attention.text import bertviz_name, explain, missing, refusal, trace_name
@@ -93,57 +93,59 @@ def page(model: TextModel) -> Views:
 
     def views(model: TextModel) -> Drawing:
         session = current_session()
-        shown = heads_of(session)
-        maps = shown.maps
+        head_maps = heads_of(session)
+        maps = head_maps.maps
         chosen = session.fit_selection(maps.layers, maps.heads, maps.queries)
-        session.selection.side = shown.rows
+        session.selection.side = head_maps.rows
         long = is_very_long(session)
-        found, problem = known_heads(session, shown) if long else ({}, "")
-        made = known_thumbnails(shown, found) if long else thumbnails(shown)
-        listed = shown.shown_heads(made.values)
-        problem = problem or refusal(shown, listed)
+        job_values, problem = known_heads(session, head_maps) if long else ({}, "")
+        thumbnails = known_thumbnails(head_maps, job_values) if long else all_thumbnails(head_maps)
+        listed = head_maps.shown_heads(thumbnails.values)
+        problem = problem or refusal(head_maps, listed)
         drawn, map_of = None, None
         if not long:
-            yield [(heads, grid_of(session, shown, made))]  # which the browser paints while the rest is computed
+            yield [
+                (heads, grid_of(session, head_maps, thumbnails))
+            ]  # which the browser paints while the rest is computed
         if not problem:
-            drawn, problem = large_image(session, shown, chosen, listed, found if long else None)
+            drawn, problem = large_image(session, head_maps, chosen, listed, job_values if long else None)
         parts: list[Placed] = []
         if drawn is not None:
-            scale = scale_of(shown, chosen, drawn, made) if long else made
-            map_of = large_view(shown, head_figure(shown, drawn, scale, chosen, listed))
+            scale = scale_of(head_maps, chosen, drawn, thumbnails) if long else thumbnails
+            map_of = large_view(head_maps, head_figure(head_maps, drawn, scale, chosen, listed))
             parts.append((figure, map_of))
         if long:
             yield parts  # one head at once, and after it the others, one by one
             parts = []
-        of_query = partial(query_closely, shown, chosen, steps)
+        of_query = partial(query_closely, head_maps, chosen, steps)
         closely = of_query() if places is None else importance_closely(places, model, wish.kind, chosen)
         parts += closely.parts
         if long:
-            begin_job(session, shown, chosen, listed, found, drawn)
-            parts.append((heads, grid_of(session, shown, made)))
+            begin_job(session, head_maps, chosen, listed, job_values, drawn)
+            parts.append((heads, grid_of(session, head_maps, thumbnails)))
         yield parts
 
         def rest() -> None:
             closely.rest()
             say(closely.lacking, steps)
-            say(problem or missing(shown, chosen), figure)
+            say(problem or missing(head_maps, chosen), figure)
             if long:
                 watch_job(session, grid_as_it_fills(session, partial(heads_of, session), partial(grid_of, session)))
             elif session.saving and places is None:
                 stepwise = closely.staged is not None
-                offer_heads(shown, made, chosen, listed, drawn is not None, stepwise)
+                offer_heads(head_maps, thumbnails, chosen, listed, drawn is not None, stepwise)
             weights: Callable[[], DataFrame] | None = None
             if map_of is not None and drawn is not None:
-                sink = sink_column(shown, chosen, listed, (1, 1))
+                sink = sink_column(head_maps, chosen, listed, (1, 1))
                 # Of a long text a line for each block of cells, as it is drawn: there are millions.
-                weights = map_of.table if long else partial(weights_table, shown, drawn, sink)
-            more = closely.tables(shown, chosen)
-            data_table(Part.DATA, weights, file_name(shown, chosen), place=data, more=more)
-            of_heads = partial(metrics_table, shown) if not long else partial(known_metrics, shown, made)
+                weights = map_of.table if long else partial(weights_table, head_maps, drawn, sink)
+            more = closely.tables(head_maps, chosen)
+            data_table(Part.DATA, weights, file_name(head_maps, chosen), place=data, more=more)
+            of_heads = partial(metrics_table, head_maps) if not long else partial(known_metrics, head_maps, thumbnails)
             data_table(Part.METRICS, of_heads, f"heads-{wish.kind}", place=numbers)
             if others.open:
                 with others:
-                    show_bertviz(shown, chosen)
+                    show_bertviz(head_maps, chosen)
 
         return rest
 
@@ -163,52 +165,52 @@ def maps_now(wish: HeadSettings, session: Session) -> HeadMaps:
     return HeadMaps(session.trace, wish, session.comparison, session.differing, merged(session))
 
 
-def grid_of(session: Session, shown: HeadMaps, made: Thumbnails) -> View:
-    chosen = session.fit_selection(shown.maps.layers, shown.maps.heads, shown.maps.queries)
+def grid_of(session: Session, head_maps: HeadMaps, thumbnails: Thumbnails) -> View:
+    chosen = session.fit_selection(head_maps.maps.layers, head_maps.maps.heads, head_maps.maps.queries)
     filmed = (
         session.training.step is not None and not session.what_if.changes
     )  # else the film shows another forward pass
-    filmed = filmed and not shown.runs.joined
-    listed, place = shown.shown_heads(made.values), (chosen.layer, chosen.head)
-    return view(Part.HEADS, heads_grid(shown, made, listed, place, filmed), head=on_head)
+    filmed = filmed and not head_maps.runs.joined
+    listed, place = head_maps.shown_heads(thumbnails.values), (chosen.layer, chosen.head)
+    return view(Part.HEADS, heads_grid(head_maps, thumbnails, listed, place, filmed), head=on_head)
 
 
-def known_heads(session: Session, shown: HeadMaps) -> tuple[dict[Any, Any], str]:
+def known_heads(session: Session, head_maps: HeadMaps) -> tuple[dict[Any, Any], str]:
     """All that was computed of a long text so far, or a sentence where not even one map fits into memory."""
     try:
-        return known(session, shown), ""
+        return known(session, head_maps), ""
     except ValueError as error:
         return {}, as_sentence(translate_error(str(error)))
 
 
 def large_image(
-    session: Session, shown: HeadMaps, chosen: Selection, listed: Heads, found: dict[Any, Any] | None
+    session: Session, head_maps: HeadMaps, chosen: Selection, listed: Heads, job_values: dict[Any, Any] | None
 ) -> tuple[HeadImage | None, str]:
     """The chosen head or the combination of these, or a sentence while that is computed.
 
     found: what a long text has so far; None: the text is not long.
     """
-    if found is None:
-        return large(shown, chosen, listed), ""
-    if shown.wish.combination != "head":
-        return combination(shown, listed, found)
-    return chosen_image(session, shown, chosen), ""
+    if job_values is None:
+        return large(head_maps, chosen, listed), ""
+    if head_maps.wish.combination != "head":
+        return combination(head_maps, listed, job_values)
+    return chosen_image(session, head_maps, chosen), ""
 
 
-def large_view(shown: HeadMaps, figure: Heatmap) -> FigureView:
+def large_view(head_maps: HeadMaps, figure: Heatmap) -> FigureView:
     """The large figure; a click on a row chooses its query."""
     key, on_row = (Part.LINES, on_line) if isinstance(figure, Lines) else (Part.HEAD, on_cell)
-    return view(key, figure, row=to_first(on_row, shown.runs.rows))
+    return view(key, figure, row=to_first(on_row, head_maps.runs.rows))
 
 
-def steps_view(shown: HeadMaps, chosen: Selection) -> FigureView:
+def steps_view(head_maps: HeadMaps, chosen: Selection) -> FigureView:
     """The chosen query step by step; a click on a query chooses that."""
-    return view(Part.STAGES, query_steps(shown, chosen), query=to_first(on_query, shown.runs.rows))
+    return view(Part.STAGES, query_steps(head_maps, chosen), query=to_first(on_query, head_maps.runs.rows))
 
 
-def vectors_view(shown: HeadMaps, chosen: Selection) -> FigureView:
+def vectors_view(head_maps: HeadMaps, chosen: Selection) -> FigureView:
     """The vectors of the chosen query."""
-    return view(Part.VECTORS, vector_panels(shown, chosen))
+    return view(Part.VECTORS, vector_panels(head_maps, chosen))
 
 
 @dataclass(frozen=True)
@@ -225,22 +227,22 @@ class Closely:
     staged: View | None = None
     vectors: FigureView | None = None
 
-    def tables(self, shown: HeadMaps, chosen: Selection) -> dict[str, Any]:
+    def tables(self, head_maps: HeadMaps, chosen: Selection) -> dict[str, Any]:
         """Tables of the steps, by their names."""
-        found: dict[str, Any] = {}
+        by_name: dict[str, Any] = {}
         if self.staged is not None:
-            found[in_language(steps_name(chosen))] = partial(steps_table, shown, chosen)
+            by_name[in_language(steps_name(chosen))] = partial(steps_table, head_maps, chosen)
         if self.vectors is not None:
-            found[self.vectors.caption.name] = self.vectors.table
-        return found
+            by_name[self.vectors.caption.name] = self.vectors.table
+        return by_name
 
 
-def query_closely(shown: HeadMaps, chosen: Selection, place: DeltaGenerator) -> Closely:
+def query_closely(head_maps: HeadMaps, chosen: Selection, place: DeltaGenerator) -> Closely:
     """The chosen query step by step, and its vectors."""
-    staged, lacking = unless_absent(partial(steps_view, shown, chosen))
+    staged, lacking = unless_absent(partial(steps_view, head_maps, chosen))
     if staged is None:
         return Closely([], lacking)
-    vectors, _lacking = unless_absent(partial(vectors_view, shown, chosen))
+    vectors, _lacking = unless_absent(partial(vectors_view, head_maps, chosen))
     views = [staged] if vectors is None else [staged, vectors]
     return Closely([(place, view) for view in views], lacking, staged=staged, vectors=vectors)
 
@@ -254,7 +256,7 @@ def importance_closely(places: Containers, model: TextModel, kind: AttentionKind
 
 
 def offer_heads(
-    shown: HeadMaps, made: Thumbnails, chosen: Selection, listed: Heads, large_one: bool, stepwise: bool
+    head_maps: HeadMaps, thumbnails: Thumbnails, chosen: Selection, listed: Heads, large_one: bool, stepwise: bool
 ) -> None:
     """What a click on each of these heads shows in a page file. large_one: there is a large figure."""
     choices = current_session().choices
@@ -262,10 +264,12 @@ def offer_heads(
         one, place = replace(chosen, layer=layer, head=head), {"layer": layer, "head": head}
         views: list[View] = []
         if large_one:
-            views.append(large_view(shown, head_figure(shown, large(shown, one, listed), made, one, listed)))
+            views.append(
+                large_view(head_maps, head_figure(head_maps, large(head_maps, one, listed), thumbnails, one, listed))
+            )
         if stepwise:
-            views.append(steps_view(shown, one))
-            vectors, _lacking = unless_absent(partial(vectors_view, shown, one))
+            views.append(steps_view(head_maps, one))
+            vectors, _lacking = unless_absent(partial(vectors_view, head_maps, one))
             views += [] if vectors is None else [vectors]
         if not all(choices.add(Part.HEADS, "head", place, view.key, view.data) for view in views):
             return
@@ -286,20 +290,20 @@ def say(sentence: str, place: DeltaGenerator | None = None) -> None:
         (st if place is None else place).info(in_language(sentence))
 
 
-def show_bertviz(shown: HeadMaps, chosen: Selection) -> None:
+def show_bertviz(head_maps: HeadMaps, chosen: Selection) -> None:
     """BertViz's views, made when the user opens them; they draw no differences, but either trace."""
-    maps, runs = shown.maps, merged(current_session())
+    maps, runs = head_maps.maps, merged(current_session())
     row = st.container(horizontal=True, vertical_alignment="center")
     view = choose("BertViz", VIEWS, VIEWS[0], Choice.BERTVIZ, bertviz_name, row)
-    if shown.comparison is not None:
+    if head_maps.comparison is not None:
         traces = ("current", "pinned")
         which = choose(_("Trace"), traces, traces[0], Choice.BERTVIZ_TRACE, trace_name, row)
         row.caption(_("BertViz draws one trace at a time, and no differences."), width="content")
-        if which == "pinned" and not shown.comparison.pinned.attention_paths(maps.kind):
+        if which == "pinned" and not head_maps.comparison.pinned.attention_paths(maps.kind):
             return say(_("The pinned model has no attention of this kind: BertViz cannot draw it."))
         if which == "pinned":
-            maps = Maps(shown.comparison.pinned, maps.kind)
-            runs = of_trace(current_session(), shown.comparison.pinned) if runs else {}
+            maps = Maps(head_maps.comparison.pinned, maps.kind)
+            runs = of_trace(current_session(), head_maps.comparison.pinned) if runs else {}
     longest = max(map(len, bertviz.drawn(maps, view, runs).labels))
     if longest > bertviz.MOST:
         text = _("BertViz draws a line for every cell: it is shown up to {most} tokens, this text has {count}.")

@@ -55,17 +55,17 @@ class Steps:
         return [*(each[keys] for each in self.to_weights.values()), self.weighted[keys], self.output]
 
 
-def steps_of(shown: HeadMaps, chosen: Selection) -> Steps:
+def steps_of(head_maps: HeadMaps, chosen: Selection) -> Steps:
     """Of the chosen query; of several pieces of a word their mean, weights and weighted values added up over a run of
     keys.
 
     Raises:
         MissingQuantityError: the model shows no steps to its weights.
     """
-    path = shown.maps.paths[chosen.layer]
-    require(shown.trace.network, f"{path}.scores", f"{path}.heads")
-    queries = shown.runs.queries_of(chosen.query)
-    return merged_steps([token_steps(shown.maps, chosen, query) for query in queries], shown.runs)
+    path = head_maps.maps.paths[chosen.layer]
+    require(head_maps.trace.network, f"{path}.scores", f"{path}.heads")
+    queries = head_maps.runs.queries_of(chosen.query)
+    return merged_steps([token_steps(head_maps.maps, chosen, query) for query in queries], head_maps.runs)
 
 
 def token_steps(maps: Maps, chosen: Selection, query: int) -> Steps:
@@ -93,14 +93,14 @@ def merged_steps(of_queries: Sequence[Steps], runs: GroupedAxes) -> Steps:
     return Steps(to_weights, weighted, output, elsewhere)
 
 
-def pinned_steps(shown: HeadMaps, chosen: Selection, own: Steps) -> tuple[Steps | None, str]:
+def pinned_steps(head_maps: HeadMaps, chosen: Selection, own: Steps) -> tuple[Steps | None, str]:
     """The same of the pinned trace, NaN at keys that it has not; or a sentence why there is none."""
-    comparison, pinned = shown.comparison, shown.pinned
-    if comparison is None or pinned is None or missing(shown, chosen):
-        return None, missing(shown, chosen)
-    path = shown.maps.paths[chosen.layer]
+    comparison, pinned = head_maps.comparison, head_maps.pinned
+    if comparison is None or pinned is None or missing(head_maps, chosen):
+        return None, missing(head_maps, chosen)
+    path = head_maps.maps.paths[chosen.layer]
     places = comparison.alignments(f"{path}.weights")[0].places
-    queries = [places[query] for query in shown.runs.queries_of(chosen.query)]
+    queries = [places[query] for query in head_maps.runs.queries_of(chosen.query)]
     if min(queries) < 0:
         return None, Message("This query is not in the pinned text: there is nothing to compare its steps with.")
     required = partial(require, pinned.trace.network, f"{path}.scores", f"{path}.heads")
@@ -109,7 +109,7 @@ def pinned_steps(shown: HeadMaps, chosen: Selection, own: Steps) -> tuple[Steps 
     if pinned.trace[f"{path}.heads"].shape[-1:] != own.output.shape:
         return None, Message("The pinned heads are of another width: there is nothing to compare these steps with.")
     known = [_at_keys(token_steps(pinned, chosen, query), comparison, path, own) for query in queries]
-    return merged_steps(known, shown.runs), ""
+    return merged_steps(known, head_maps.runs), ""
 
 
 def _at_keys(pinned: Steps, comparison: Comparison, path: str, own: Steps) -> Steps:
@@ -124,56 +124,56 @@ def _at_keys(pinned: Steps, comparison: Comparison, path: str, own: Steps) -> St
     return Steps(before, weighted, pinned.output.to(device), gone)
 
 
-def query_steps(shown: HeadMaps, chosen: Selection) -> QuerySteps:
+def query_steps(head_maps: HeadMaps, chosen: Selection) -> QuerySteps:
     """Scores, weights and weighted values of the chosen query; of long texts, of the keys with the largest weights.
 
     Raises:
         MissingQuantityError: the model shows no steps to its weights.
     """
-    own = steps_of(shown, chosen)
-    before, lacking = pinned_steps(shown, chosen, own)
-    weights, columns = own.to_weights["weights"], shown.shape[1]
+    own = steps_of(head_maps, chosen)
+    before, lacking = pinned_steps(head_maps, chosen, own)
+    weights, columns = own.to_weights["weights"], head_maps.shape[1]
     keys = torch.arange(columns, device=weights.device)
     if columns > ROWS:
         keys = weights.topk(ROWS).indices.sort().values
     drawn, other = own.at(keys), [] if before is None else before.at(keys)
-    if before is not None and shown.differing:
+    if before is not None and head_maps.differing:
         drawn = [_less(*pair) for pair in zip(drawn, other, strict=True)]
-    query = shown.runs.row_of(chosen.query)
-    queries, most = near(query, shown.shape[0]), int(weights.argmax())
-    special = shown.trace.special_labels
+    query = head_maps.runs.row_of(chosen.query)
+    queries, most = near(query, head_maps.shape[0]), int(weights.argmax())
+    special = head_maps.trace.special_labels
     rows, names = (
         [labels[place] for place in places]
-        for labels, places in ((shown.row_labels, queries), (shown.column_labels, keys.tolist()))
+        for labels, places in ((head_maps.row_labels, queries), (head_maps.column_labels, keys.tolist()))
     )
-    name, file = steps_name(chosen), f"steps-{shown.wish.kind}-layer{chosen.layer + 1}-head{chosen.head + 1}"
+    name, file = steps_name(chosen), f"steps-{head_maps.wish.kind}-layer{chosen.layer + 1}-head{chosen.head + 1}"
     alt = Message(
         "{name}: the query {query} looks most at {key}, with a weight of {weight}.",
         name=name,
-        query=shown.row_labels[query],
-        key=shown.column_labels[most],
+        query=head_maps.row_labels[query],
+        key=head_maps.column_labels[most],
         weight=significant(float(weights[most])),
     )
-    note = _note(shown, own, before, lacking, len(keys))
-    about = about_steps(shown, chosen.layer)
+    note = _note(head_maps, own, before, lacking, len(keys))
+    about = about_steps(head_maps, chosen.layer)
     return QuerySteps(
-        Caption(name, f"{file}-query{chosen.query + 1}", stamp(shown.trace), note, alt=alt, about=about),
+        Caption(name, f"{file}-query{chosen.query + 1}", stamp(head_maps.trace), note, alt=alt, about=about),
         [array(each) for each in drawn],
-        Axis(Message("query"), rows, shown.rows, list(queries)),
-        Axis(Message("key"), names, shown.columns, keys.tolist()),
-        names=step_columns(shown, chosen, own),
+        Axis(Message("query"), rows, head_maps.rows, list(queries)),
+        Axis(Message("key"), names, head_maps.columns, keys.tolist()),
+        names=step_columns(head_maps, chosen, own),
         special=([token in special for token in rows], [token in special for token in names]),
         masked=(own.to_weights["masked"][keys] == -torch.inf).tolist(),
         before=[array(each) for each in other],
-        difference=shown.differing,
+        difference=head_maps.differing,
         chosen=query,
         words={"query": joined(" · ", head_name(chosen), Message("query"))},
     )
 
 
-def _note(shown: HeadMaps, own: Steps, before: Steps | None, lacking: str, keys: int) -> str:
+def _note(head_maps: HeadMaps, own: Steps, before: Steps | None, lacking: str, keys: int) -> str:
     """What is left out, joined and changed since the pin. keys: number of those that are drawn."""
-    left_out = len(shown.column_labels) - keys
+    left_out = len(head_maps.column_labels) - keys
     notes: list[str] = []
     if left_out:
         notes.append(
@@ -181,9 +181,9 @@ def _note(shown: HeadMaps, own: Steps, before: Steps | None, lacking: str, keys:
                 "the {shown} keys with the largest weights; {count} others are left out", shown=keys, count=left_out
             )
         )
-    if shown.runs.joined:
+    if head_maps.runs.joined:
         notes.append(Message("pieces of a word: their mean, and for keys the sum of their weights"))
-    changed = _changed(shown, own, before) if before is not None else ""
+    changed = _changed(head_maps, own, before) if before is not None else ""
     return joined(" · ", *notes, lacking or changed)
 
 
@@ -192,7 +192,7 @@ def _less(own: Tensor, before: Tensor) -> Tensor:
     return (own - before).where((own != -torch.inf) | (before != -torch.inf), -torch.inf)
 
 
-def _changed(shown: HeadMaps, own: Steps, before: Steps) -> str:
+def _changed(head_maps: HeadMaps, own: Steps, before: Steps) -> str:
     """The weight that differs most from the pinned one; and what of the pinned weight is on tokens that are gone."""
     now, then = own.to_weights["weights"], before.to_weights["weights"]
     gone = (
@@ -209,25 +209,28 @@ def _changed(shown: HeadMaps, own: Steps, before: Steps) -> str:
         return gone or Message("nothing differs from the pin")
     largest = Message(
         "largest change of a weight: {key} {value} (pinned: {pinned})",
-        key=shown.column_labels[key],
+        key=head_maps.column_labels[key],
         value=significant(float(now[key])),
         pinned=significant(float(then[key])),
     )
     return joined(" · ", largest, gone)
 
 
-def steps_table(shown: HeadMaps, chosen: Selection) -> pd.DataFrame:
+def steps_table(head_maps: HeadMaps, chosen: Selection) -> pd.DataFrame:
     """A row a key: each step to the weights, and the pinned one; then the weighted value's length."""
-    own = steps_of(shown, chosen)
-    before, _lacking = pinned_steps(shown, chosen, own)
+    own = steps_of(head_maps, chosen)
+    before, _lacking = pinned_steps(head_maps, chosen, own)
     names = step_names(list(own.to_weights))
-    columns: dict[str, Any] = {Message("key"): shown.column_labels}
+    columns: dict[str, Any] = {Message("key"): head_maps.column_labels}
     for each in (own, before):
         if each is not None:
-            found = {names[name]: array(values) for name, values in each.to_weights.items()}
-            found[Message("‖weighted value‖")] = array(each.weighted.norm(dim=-1))
+            values_by_name = {names[name]: array(values) for name, values in each.to_weights.items()}
+            values_by_name[Message("‖weighted value‖")] = array(each.weighted.norm(dim=-1))
             pinned = each is before
-            columns |= {Message("{name}, pinned", name=name) if pinned else name: found[name] for name in found}
+            columns |= {
+                Message("{name}, pinned", name=name) if pinned else name: values_by_name[name]
+                for name in values_by_name
+            }
     return frame_of(columns)
 
 
@@ -246,9 +249,9 @@ def near(place: int, count: int) -> range:
     return range(first, min(count, first + ROWS))
 
 
-def step_columns(shown: HeadMaps, chosen: Selection, own: Steps) -> list[tuple[str, str]]:
+def step_columns(head_maps: HeadMaps, chosen: Selection, own: Steps) -> list[tuple[str, str]]:
     """Name and formula of each column: the key, the steps to its weight, the weighted value."""
-    attention = shown.trace.module(shown.maps.paths[chosen.layer])
+    attention = head_maps.trace.module(head_maps.maps.paths[chosen.layer])
     factor = attention.scaled.factor if isinstance(attention, MultiHeadAttention) else 1.0
     formulas = {
         "scores": "q·k",

@@ -93,9 +93,9 @@ def explain_importance(key: str) -> None:
 # What stands behind the "?" of each figure.
 
 
-def about_map(shown: HeadMaps, layer: int) -> About:
+def about_map(head_maps: HeadMaps, layer: int) -> About:
     """Of the large figure, for what it combines."""
-    attention, combination = shown.trace.attention_at(shown.maps.paths[layer]), shown.wish.combination
+    attention, combination = head_maps.trace.attention_at(head_maps.maps.paths[layer]), head_maps.wish.combination
     if combination == "rollout":
         sentence = Message("How much of each token has come to a row through all layers so far, residuals included.")
         formulas = [r"\tilde A_L \cdots \tilde A_1, \qquad \tilde A = \tfrac12 W + \tfrac12 I"]
@@ -106,23 +106,23 @@ def about_map(shown: HeadMaps, layer: int) -> About:
     )
     formulas = [rf"W = \mathrm{{softmax}}\left({scores_formula(attention)} + M\right)"]
     ran: list[Any] = [type(attention)]
-    if shown.wish.quantity != Quantity.WEIGHT:
+    if head_maps.wish.quantity != Quantity.WEIGHT:
         sentence = Message("How long the vector is that a key, a column, gives to a query, a row.")
         formulas.append(r"\lVert w_{ij}\, v_j \rVert, \qquad \lVert w_{ij}\, v_j W^O_h \rVert")
         ran = [Maps.weighted]
     return About(sentence, formulas, [*ran, *([] if combination == "head" else [COMBINATIONS[combination]])])
 
 
-def about_grid(shown: HeadMaps) -> About:
+def about_grid(head_maps: HeadMaps) -> About:
     sentence = Message(
         "Every head's map, small: its queries are rows, its keys columns. The number beside it is {metric}.",
-        metric=METRIC_TITLES[shown.wish.metric],
+        metric=METRIC_TITLES[head_maps.wish.metric],
     )
-    return About(sentence, [METRICS[shown.wish.metric]], [getattr(numbers, shown.wish.metric)])
+    return About(sentence, [METRICS[head_maps.wish.metric]], [getattr(numbers, head_maps.wish.metric)])
 
 
-def about_steps(shown: HeadMaps, layer: int) -> About:
-    attention = shown.trace.attention_at(shown.maps.paths[layer])
+def about_steps(head_maps: HeadMaps, layer: int) -> About:
+    attention = head_maps.trace.attention_at(head_maps.maps.paths[layer])
     sentence = Message(
         "From one query's scores to its output: scaled, masked, made weights, and the values added up by them."
     )
@@ -130,8 +130,8 @@ def about_steps(shown: HeadMaps, layer: int) -> About:
     return About(sentence, formulas, [type(attention)])
 
 
-def about_vectors(shown: HeadMaps, layer: int) -> About:
-    attention = shown.trace.attention_at(shown.maps.paths[layer])
+def about_vectors(head_maps: HeadMaps, layer: int) -> About:
+    attention = head_maps.trace.attention_at(head_maps.maps.paths[layer])
     sentence = Message(
         "The vectors themselves: the query, all keys and values of this head, and what it adds to the stream."
     )
@@ -151,10 +151,10 @@ METRICS = {
 }
 
 
-def refusal(shown: HeadMaps, heads: Sequence[tuple[int, int]]) -> str:
+def refusal(head_maps: HeadMaps, heads: Sequence[tuple[int, int]]) -> str:
     """Why there is no large figure; empty where there is one."""
-    combination = shown.wish.combination
-    if combination == "rollout" and shown.wish.kind == "cross":
+    combination = head_maps.wish.combination
+    if combination == "rollout" and head_maps.wish.kind == "cross":
         return Message(
             "Rollout multiplies the maps of one text layer by layer; cross-attention joins two: choose another."
         )
@@ -163,15 +163,15 @@ def refusal(shown: HeadMaps, heads: Sequence[tuple[int, int]]) -> str:
     return ""
 
 
-def missing(shown: HeadMaps, chosen: Selection) -> str:
+def missing(head_maps: HeadMaps, chosen: Selection) -> str:
     """What the pinned trace lacks; empty where it lacks nothing."""
-    if shown.comparison is None:
+    if head_maps.comparison is None:
         return ""
-    if shown.pinned is None:
+    if head_maps.pinned is None:
         return Message("The pinned trace has no such attention, or another number of heads: nothing to compare with.")
-    if chosen.layer >= shown.pinned.layers:
+    if chosen.layer >= head_maps.pinned.layers:
         return Message(
-            "The pinned model has only {count} layers: nothing to compare with here.", count=shown.pinned.layers
+            "The pinned model has only {count} layers: nothing to compare with here.", count=head_maps.pinned.layers
         )
     return ""
 

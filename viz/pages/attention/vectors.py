@@ -25,22 +25,22 @@ from viz.ui.plots import array
 MOST = 128  # channels of W^O's output that are drawn: beyond that means of neighbours
 
 
-def vector_panels(shown: HeadMaps, chosen: Selection) -> Panels:
+def vector_panels(head_maps: HeadMaps, chosen: Selection) -> Panels:
     """q (1, d_k), K (key, d_k), V (key, d_v), o = Σ w·v (1, d_v), and o·W^O of this head alone (1, d_model).
 
     Raises:
         MissingQuantityError: the model does not show them.
     """
-    trace, head, query = shown.trace, chosen.head, chosen.query
-    path = shown.maps.paths[chosen.layer]
+    trace, head, query = head_maps.trace, chosen.head, chosen.query
+    path = head_maps.maps.paths[chosen.layer]
     require(trace.network, f"{path}.query", f"{path}.key", f"{path}.value", f"{path}.heads")
-    keys = for_each_head(trace[f"{path}.key"], shown.maps.heads)[head]
+    keys = for_each_head(trace[f"{path}.key"], head_maps.maps.heads)[head]
     output = trace[f"{path}.heads"][head, query].float()
-    written = _written(shown, path, head, output)
+    written = _written(head_maps, path, head, output)
     places = list(near(query, len(keys)))
-    token = tokens(trace, shown.rows)[query]
+    token = tokens(trace, head_maps.rows)[query]
     one = Axis("", [token], "")
-    every = Axis(Message("key"), [tokens(trace, shown.columns)[place] for place in places], shown.columns)
+    every = Axis(Message("key"), [tokens(trace, head_maps.columns)[place] for place in places], head_maps.columns)
     matrices: list[tuple[str, Axis, Tensor, int]] = [
         ("q", one, trace[f"{path}.query"][head, query][None], 0),
         ("K", every, keys[places], 0),
@@ -60,23 +60,23 @@ def vector_panels(shown: HeadMaps, chosen: Selection) -> Panels:
         else Message("of {token}", token=token)
     )
     name = joined(" · ", Message("Vectors of this query"), head_name(chosen))
-    file = f"vectors-{shown.wish.kind}-layer{chosen.layer + 1}-head{head + 1}"
-    about = about_vectors(shown, chosen.layer)
+    file = f"vectors-{head_maps.wish.kind}-layer{chosen.layer + 1}-head{head + 1}"
+    about = about_vectors(head_maps, chosen.layer)
     above = Caption(name, file, stamp(trace), note, sentence, about=about)
     cells = (Message("token"), Message("channel"), Message("value"), Message("masked"))
     return Panels(above, panels, cell=14, cells=cells)
 
 
 def _panel(name: str, rows: Axis, values: Tensor, line: int) -> Panel:
-    found: NDArray[np.float32] = array(values)
-    top = float(np.abs(found[np.isfinite(found)]).max(initial=0.0)) or 1.0
-    columns = Axis(Message("channel"), [""] * found.shape[1], "")
-    return Panel(name, rows, columns, np.ones(found.shape, bool), found, scale=Scale(-top, top), line=line)
+    numbers: NDArray[np.float32] = array(values)
+    top = float(np.abs(numbers[np.isfinite(numbers)]).max(initial=0.0)) or 1.0
+    columns = Axis(Message("channel"), [""] * numbers.shape[1], "")
+    return Panel(name, rows, columns, np.ones(numbers.shape, bool), numbers, scale=Scale(-top, top), line=line)
 
 
-def _written(shown: HeadMaps, path: str, head: int, output: Tensor) -> Tensor | None:
+def _written(head_maps: HeadMaps, path: str, head: int, output: Tensor) -> Tensor | None:
     """What the head's output adds to the layer's; None where the model has no such matrix for each head."""
-    weight = shown.trace.attention_at(path).output.weight.detach().float()
-    if weight.shape[1] != shown.maps.heads * len(output):
+    weight = head_maps.trace.attention_at(path).output.weight.detach().float()
+    if weight.shape[1] != head_maps.maps.heads * len(output):
         return None
     return weight[:, head * len(output) : (head + 1) * len(output)] @ output

@@ -101,8 +101,8 @@ class HeadMaps:
     @property
     def visible(self) -> NDArray[np.bool_]:
         """(query, key): what one layer at least may look at; of changed masks the first layer's."""
-        found: NDArray[np.bool_] = self.visible_tensor.cpu().numpy()
-        return found
+        visible_cells: NDArray[np.bool_] = self.visible_tensor.cpu().numpy()
+        return visible_cells
 
     @property
     def visible_tensor(self) -> Tensor:
@@ -144,19 +144,19 @@ class HeadMaps:
         """Weights that these heads together keep for no key, by row, or their differences from the pinned ones, NaN
         where these lack the query; None where there are none.
         """
-        found = self._sink(heads, combination)
-        if found is None or self.runs.rows is None:
-            return found
-        averaged: NDArray[np.float32] = self.runs.rows.mean(torch.from_numpy(found), 0).numpy()
+        weights = self._sink(heads, combination)
+        if weights is None or self.runs.rows is None:
+            return weights
+        averaged: NDArray[np.float32] = self.runs.rows.mean(torch.from_numpy(weights), 0).numpy()
         return averaged
 
     def _sink(self, heads: Heads, combination: str) -> NDArray[np.float32] | None:
         if self.wish.quantity != Quantity.WEIGHT and combination != "rollout":
             return None
-        found = combined_sink(self.maps, heads, combination)
-        if found is None:
+        sink = combined_sink(self.maps, heads, combination)
+        if sink is None:
             return None
-        own: NDArray[np.float32] = found.cpu().numpy()
+        own: NDArray[np.float32] = sink.cpu().numpy()
         if not self.differing or self.comparison is None:
             return own
         before = np.full(len(own), np.nan, np.float32)
@@ -191,7 +191,7 @@ class HeadMaps:
         """The heads that the filter leaves, in the order wished for; values (layer, head): of the metric."""
         wish, maps = self.wish, self.maps
         low, high = wish.least, wish.most
-        found = [
+        places = [
             (layer, head)
             for layer in range(maps.layers)
             for head in range(maps.heads)
@@ -202,8 +202,8 @@ class HeadMaps:
         ]
         if wish.order != "layer":
             sign = -1 if wish.order == "highest" else 1
-            found.sort(key=lambda place: math.inf if np.isnan(values[place]) else sign * values[place])
-        return found
+            places.sort(key=lambda place: math.inf if np.isnan(values[place]) else sign * values[place])
+        return places
 
 
 def measured(
@@ -236,10 +236,10 @@ def marked(maps: Maps, metric: str, runs: GroupedAxes | None = None) -> Tensor:
 
 def metrics(maps: Maps, *names: str, runs: GroupedAxes | None = None) -> dict[str, NDArray[np.float64]]:
     """Numbers of every head (layer, head), by name. runs: see `measured`."""
-    found = {name: np.zeros((maps.layers, maps.heads)) for name in names}
+    values = {name: np.zeros((maps.layers, maps.heads)) for name in names}
     counted = {name: marked(maps, name, runs) for name in names}
     for layer, heads in maps.groups():
         weights = maps.weights(layer, heads)
         for name in names:
-            found[name][layer, heads] = measured(name, maps, layer, heads, weights, counted[name], runs).cpu().numpy()
-    return found
+            values[name][layer, heads] = measured(name, maps, layer, heads, weights, counted[name], runs).cpu().numpy()
+    return values

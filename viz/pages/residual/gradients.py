@@ -157,32 +157,34 @@ class NoGradients:
 
 def gradients_of(session: Session) -> Gradients | NoGradients:
     """Gradients of the session's trace: computed now where that is quick, or was asked for."""
-    shown = subject(session.model, session.trace, (session.source, session.target), session.ended)
+    own_subject = subject(session.model, session.trace, (session.source, session.target), session.ended)
     if session.training.moving and session.training.step is not None:
         sentence = _("While this model is trained its gradients are not computed: pause the training to see them.")
-        return NoGradients(shown, sentence)
-    if all(token == UNKNOWN for token in shown.actual):
-        return NoGradients(shown, _("No actual token is known here: there is no loss to take gradients of."))
-    asked = session.memory.get(ASKED) is shown.trace
-    if not (shown.is_light or asked):
-        return NoGradients(shown)
+        return NoGradients(own_subject, sentence)
+    if all(token == UNKNOWN for token in own_subject.actual):
+        return NoGradients(own_subject, _("No actual token is known here: there is no loss to take gradients of."))
+    requested = session.memory.get(ASKED) is own_subject.trace
+    if not (own_subject.is_light or requested):
+        return NoGradients(own_subject)
     try:
-        own = session.cached("gradients", (shown.trace, shown.actual), shown.compute)
+        own = session.cached("gradients", (own_subject.trace, own_subject.actual), own_subject.compute)
     except ValueError as error:
-        return NoGradients(shown, translate_error(error))
-    return Gradients(shown, own, pinned_gradients(session, asked))
+        return NoGradients(own_subject, translate_error(error))
+    return Gradients(own_subject, own, pinned_gradients(session, requested))
 
 
-def pinned_gradients(session: Session, asked: bool) -> LossGradients | None:
+def pinned_gradients(session: Session, requested: bool) -> LossGradients | None:
     """Those of the pinned trace; None where it has none, or they take long and were not asked for."""
     pin = session.pin
     if pin is None or refusal(pin.model):
         return None
-    kept = subject(pin.model, pin.trace, pin.texts, pin.ended)
-    if all(token == UNKNOWN for token in kept.actual) or not (kept.is_light or asked or "gradients" in pin.made):
+    pinned_subject = subject(pin.model, pin.trace, pin.texts, pin.ended)
+    if all(token == UNKNOWN for token in pinned_subject.actual) or not (
+        pinned_subject.is_light or requested or "gradients" in pin.cache
+    ):
         return None
     try:
-        return cached_for_pin(pin, "gradients", (pin.trace,), kept.compute)
+        return cached_for_pin(pin, "gradients", (pin.trace,), pinned_subject.compute)
     except ValueError:  # they do not fit into memory beside the others
         return None
 

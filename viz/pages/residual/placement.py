@@ -61,8 +61,8 @@ def wires(inputs: Inputs) -> Wiring:
     config = inputs.config
     norm = {"rms": "RMSNorm"}.get(config.norm, "LayerNorm")
     own = own_placement(config)
-    shown = ("post", "pre", "wrong", own)
-    names = [name for name in ("post", "pre", "sandwich", "none", "parallel", "wrong") if name in shown]
+    placed_norms = ("post", "pre", "wrong", own)
+    names = [name for name in ("post", "pre", "sandwich", "none", "parallel", "wrong") if name in placed_norms]
     rows = [
         _parallel_row(norm, config) if name == "parallel" else _row(name, name == own, norm, config) for name in names
     ]

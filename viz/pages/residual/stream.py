@@ -59,8 +59,8 @@ def first_of(parts: Sequence[Block], layer: int) -> int:
 def quantity_of(get: Get, parts: Sequence[Block], quantity: str) -> Tensor | None:
     """(state or block, position): one of QUANTITIES."""
     if quantity == "length":
-        found = stream(get, states(parts))
-        return None if found is None else found.norm(dim=-1)
+        tensor = stream(get, states(parts))
+        return None if tensor is None else tensor.norm(dim=-1)
     added = contributions(get, parts)
     return None if added is None else added[quantity == "cosine"]
 

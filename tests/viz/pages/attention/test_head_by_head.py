@@ -25,7 +25,7 @@ from viz.pages.attention.head_by_head import (
     known_thumbnails,
     scale_of,
 )
-from viz.pages.attention.head_grid import MetricMasks, heads_grid, thumbnail, thumbnails, top_values
+from viz.pages.attention.head_grid import MetricMasks, all_thumbnails, heads_grid, thumbnail, top_values
 from viz.pages.attention.view import HeadMaps, HeadSettings
 from viz.state.serving import serving
 from viz.state.session import Selection, Session
@@ -56,7 +56,7 @@ def test_one_by_one_they_are_what_they_are_together(session, differing):
     job = begin_job(session, shown, CHOSEN, [], known(session, shown))
     assert job.wait(60)
     assert not job.errors
-    found, whole = known_thumbnails(shown, job.values), thumbnails(shown)
+    found, whole = known_thumbnails(shown, job.values), all_thumbnails(shown)
     assert found.known.all()
     for name in ("cells", "strengths", "values"):
         np.testing.assert_array_equal(getattr(found, name), getattr(whole, name))
@@ -65,7 +65,7 @@ def test_one_by_one_they_are_what_they_are_together(session, differing):
 def test_what_is_not_there_yet_waits_and_is_no_number(session):
     shown = maps_of(session)
     one = {head_key(shown, 0, 1): thumbnail(shown, 0, slice(1, 2), MetricMasks(shown))}
-    made, whole = known_thumbnails(shown, one), thumbnails(shown)
+    made, whole = known_thumbnails(shown, one), all_thumbnails(shown)
     assert made.known.sum() == 1
     assert made.values[0, 1] == whole.values[0, 1]
     assert np.isnan(made.values[~made.known]).all()
@@ -82,7 +82,7 @@ def test_the_figure_of_a_head_whose_thumbnail_waits_has_its_scale(session, scale
     shown = maps_of(session, scale=scale)
     made = known_thumbnails(shown, {})
     first = scale_of(shown, CHOSEN, large(shown, CHOSEN, []), made)
-    assert top_values(shown, first)[1, 1] == top_values(shown, thumbnails(shown))[1, 1]
+    assert top_values(shown, first)[1, 1] == top_values(shown, all_thumbnails(shown))[1, 1]
     assert not first.known.any()
 
 

@@ -16,7 +16,7 @@ from tests.model.examples import one_stack
 from viz.i18n.format import tokens
 from viz.pages.attention import head_grid as smaller
 from viz.pages.attention import view as of_heads
-from viz.pages.attention.head_grid import block_size, pooled, pooled_positive, thumbnails
+from viz.pages.attention.head_grid import all_thumbnails, block_size, pooled, pooled_positive
 from viz.pages.attention.view import HeadMaps, HeadSettings
 
 
@@ -59,7 +59,7 @@ def test_thumbnails_of_long_texts_are_the_blocks_largest_weights(trace, monkeypa
     for name, value in (("KEPT_MAP", 0), ("AT_ONCE", 1)):
         monkeypatch.setattr(module, name, value)
     monkeypatch.setattr(smaller, "CELLS", 4)
-    made = thumbnails(HeadMaps(trace, HeadSettings("decoder", threshold=0.2), None, False))
+    made = all_thumbnails(HeadMaps(trace, HeadSettings("decoder", threshold=0.2), None, False))
     assert made.cells.shape == (2, 2, 4, 4)
     assert made.block == (2, 2)
     for row in range(4):
@@ -73,17 +73,17 @@ def test_thumbnails_of_long_texts_are_the_blocks_largest_weights(trace, monkeypa
 def test_without_the_first_key_the_scale_ends_at_the_largest_of_the_others(trace):
     expected = trace.attention("decoder").numpy()
     shown = HeadMaps(trace, HeadSettings("decoder", scale="others"), None, False)
-    made = thumbnails(shown)
+    made = all_thumbnails(shown)
     assert smaller.top_values(shown, made) == pytest.approx(expected[..., 1:].max(axis=(2, 3)))
     assert (expected[..., 0].max(axis=2) > expected[..., 1:].max(axis=(2, 3))).any()
 
 
 def test_a_logarithmic_scale_ends_at_1_or_a_power_of_ten_and_begins_four_powers_below(trace):
     shown = HeadMaps(trace, HeadSettings("decoder", scale="log"), None, False)
-    assert (smaller.top_values(shown, thumbnails(shown)) == 1).all()
+    assert (smaller.top_values(shown, all_thumbnails(shown)) == 1).all()
     assert smaller.floor_of(shown, 1.0) == 1e-4
     of_values = HeadMaps(trace, HeadSettings("decoder", Quantity.VALUE, scale="log"), None, False)
-    made = thumbnails(of_values)
+    made = all_thumbnails(of_values)
     (top,) = set(smaller.top_values(of_values, made).ravel())
     assert np.log10(top) == pytest.approx(round(np.log10(top)), abs=1e-12)
     assert top / 10 < made.cells.max() <= top

@@ -187,7 +187,7 @@ def test_a_click_is_on_the_trace_that_is_shown_after_a_change_was_taken_back(sma
     for _removed in (True, False):
         app.button(key=Part.REMOVE).click().run()
     assert session.memory[attention_measuring.KEPT][-1].trace is not session.trace
-    found = attention_measuring.shown(session)
+    found = attention_measuring.clicked_measurement(session)
     assert found.trace is session.trace
     assert sent(sound(app), Part.RANKING)[0]["x"]["labels"][0].endswith(
         ".".join(str(1 + n) for n in found.ranked[0][1:])

@@ -14,7 +14,7 @@ from model.checkpoints.bridge.load import open_bridged
 from tests.model.checkpoints.bridge.models import settings_in, theirs, write_tokenizer
 from tests.viz.small import looking
 from viz.pages.attention.figure import head_figure, large
-from viz.pages.attention.head_grid import sink_columns, thumbnails
+from viz.pages.attention.head_grid import all_thumbnails, sink_columns
 from viz.pages.attention.view import HeadMaps, HeadSettings
 from viz.state.session import Selection
 
@@ -86,7 +86,7 @@ def test_the_sink_is_the_last_column_of_every_large_map(model, whole, combinatio
     session = looking(model, TEXT, "")
     shown = HeadMaps(session.trace, HeadSettings("decoder", combination=combination, drawing=drawing), None, False)
     chosen = Selection(layer=1, head=2)
-    drawn = head_figure(shown, large(shown, chosen, HEADS), thumbnails(shown), chosen, HEADS)
+    drawn = head_figure(shown, large(shown, chosen, HEADS), all_thumbnails(shown), chosen, HEADS)
     assert drawn.columns.labels[-1] == "sink"
     own = torch.stack([whole[place][:, -1] for place in HEADS])
     wanted = {"head": own[2], "average": own.mean(0), "maximum": own.amax(0)}.get(combination)
@@ -99,7 +99,7 @@ def test_the_sink_is_the_last_column_of_every_large_map(model, whole, combinatio
 def test_thumbnails_have_it_too_and_differences_are_from_the_pinned_sink(model, whole):
     session = looking(model, TEXT, "", (model, OTHER, ""))
     shown = HeadMaps(session.trace, HeadSettings("decoder"), session.comparison, False)
-    columns = sink_columns(shown, thumbnails(shown), HEADS)
+    columns = sink_columns(shown, all_thumbnails(shown), HEADS)
     assert columns[2, :, 0] == pytest.approx(whole[1, 2, :, -1].numpy(), abs=1e-6)
     differing = HeadMaps(session.trace, HeadSettings("decoder"), session.comparison, True)
     moved = differing.sink([(0, 1)], "average")
