@@ -131,15 +131,15 @@ def load_map(inputs: Inputs, chosen: Chosen) -> Heatmap:
 
 def _loads(inputs: Inputs, get: Get, stack: str) -> torch.Tensor | None:
     """(layer, expert): the load, NaN where a layer has no such expert; None where nothing is to be had."""
-    found: dict[int, torch.Tensor] = {}
+    by_layer: dict[int, torch.Tensor] = {}
     for layer in mixed_layers(inputs.trace, stack):
         gates = get(f"{path_of(stack, layer)}.gates")
         if gates is None:
             return None
-        found[layer] = load(gates[~gates.isnan().any(dim=-1)]).cpu()
-    most = max(len(shares) for shares in found.values())
+        by_layer[layer] = load(gates[~gates.isnan().any(dim=-1)]).cpu()
+    most = max(len(shares) for shares in by_layer.values())
     table = torch.full((inputs.config.depth(stack), most), torch.nan)
-    for layer, shares in found.items():
+    for layer, shares in by_layer.items():
         table[layer, : len(shares)] = shares
     return table
 
@@ -235,8 +235,8 @@ def _forget(session: Session) -> None:
 
 def over_file(session: Session, model: TextModel) -> None:
     """A file to be read, and how far it is."""
-    if told := permissions.refused(Permission.UPLOADS):
-        st.caption(told)
+    if refusal := permissions.refused(Permission.UPLOADS):
+        st.caption(refusal)
         return
     st.caption(
         _(
@@ -269,14 +269,14 @@ def over_file(session: Session, model: TextModel) -> None:
     follow([job], view)
     if not job.complete:
         return
-    said = _("{name}: {count} lines, {positions} positions in a layer").format(
+    sentence = _("{name}: {count} lines, {positions} positions in a layer").format(
         name=literal(given.name),
         count=f"{job.count:,}",
         positions=f"{max(job.loads.positions.values(), default=0):,}",
     )
     if cut := job.loads.cut:
         length = f"{model.config.max_length:,}"
-        said += " · " + _("{count} of them cut at {length} tokens").format(count=f"{cut:,}", length=length)
+        sentence += " · " + _("{count} of them cut at {length} tokens").format(count=f"{cut:,}", length=length)
     if job.left:
-        said += " · " + _("{count} more lines were not read").format(count=f"{job.left:,}")
-    st.caption(said)
+        sentence += " · " + _("{count} more lines were not read").format(count=f"{job.left:,}")
+    st.caption(sentence)

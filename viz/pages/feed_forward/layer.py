@@ -233,12 +233,12 @@ def _apart(trace: Trace, chosen: Chosen) -> IsolatedPositions:
     return positions_apart(trace, chosen.path, order)
 
 
-def _apart_rows(found: IsolatedPositions) -> dict[str, float]:
+def _apart_rows(isolated: IsolatedPositions) -> dict[str, float]:
     rows = {
-        Message("feed-forward: positions reversed, outputs reversed"): found.permuted,
-        Message("feed-forward: each position alone, all together"): found.alone,
-        Message("self-attention: each position alone, all together"): found.attention_alone,
-        Message("this computation, what was recorded"): found.recorded,
+        Message("feed-forward: positions reversed, outputs reversed"): isolated.permuted,
+        Message("feed-forward: each position alone, all together"): isolated.alone,
+        Message("self-attention: each position alone, all together"): isolated.attention_alone,
+        Message("this computation, what was recorded"): isolated.recorded,
     }
     return {name: value for name, value in rows.items() if value is not None}
 

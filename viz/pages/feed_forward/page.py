@@ -65,16 +65,16 @@ def page(model: TextModel) -> Views:
     """Places and controls first; then all that the session's trace of this model holds is packed; then mounted."""
     place = Place.of(model)
     show_controls(model, place)
-    said = st.container()
+    sentence_place = st.container()
     left, right = st.columns([11, 9], gap="medium")
     with left:
         router, figure, everything = st.container(), st.container(), st.container()
     with right:
         loads, overview = st.container(), st.container()
         views_of = UNIT_VIEWS if place.experts else UNIT_VIEWS[:-1]
-        shown = choose(_("View"), views_of, views_of[0], Part.VIEW, unit_view, right)
+        view_name = choose(_("View"), views_of, views_of[0], Part.VIEW, unit_view, right)
         detail = st.container()
-        if place.experts and shown == "load":
+        if place.experts and view_name == "load":
             with right:
                 experts.over_file(current_session(), model)
     data = under_figures(partial(layer.explain, Part.EXPLANATION, model.config, place.units), Part.DATA)
@@ -99,13 +99,13 @@ def page(model: TextModel) -> Views:
                 (figure, view(Part.UNITS, units.unit_map(inputs, chosen), cell=on_cell)),
                 (everything, view(Part.ALL, units.all_units(inputs, chosen), place=on_rank)),
             ]
-        charts, sentence, table = closely(inputs, chosen, shown)
+        charts, sentence, table = closely(inputs, chosen, view_name)
         mounts += [(detail, chart) for chart in charts]
         summary = layer.layer_sentence(inputs, chosen, seen)
         yield mounts
 
         def rest() -> None:
-            said.markdown(in_language(summary))
+            sentence_place.markdown(in_language(summary))
             if sentence:
                 detail.caption(sentence)
             if table is not None:
@@ -113,7 +113,7 @@ def page(model: TextModel) -> Views:
             every = partial(layer.unit_table, inputs, chosen, seen)
             if not used:
                 every = partial(experts.load_table, inputs, chosen, experts.file_loads(current_session()))
-            more = {} if table is None else {unit_view(shown): lambda: table}
+            more = {} if table is None else {unit_view(view_name): lambda: table}
             data_table(Part.DATA, every, f"units-{chosen.name}", place=data, parts=mounts, more=more)
 
         return rest
@@ -135,24 +135,24 @@ def show_controls(model: TextModel, place: Place) -> None:
         choose_expert(place, row)
 
 
-def closely(inputs: Inputs, chosen: units.Chosen, shown: str) -> tuple[Sequence[View], str, DataFrame | None]:
+def closely(inputs: Inputs, chosen: units.Chosen, view_name: str) -> tuple[Sequence[View], str, DataFrame | None]:
     """Charts of one load, unit, token or layer, a sentence beneath them, and a table in their place or of them."""
-    if shown == "load":
+    if view_name == "load":
         over = experts.file_loads(current_session())
         load = view(Part.FIRST, experts.load_chart(inputs, chosen, over), place=on_loaded)
         return [load], "", experts.load_table(inputs, chosen, over)
     if not units.is_used(inputs, chosen):
         return [], _("There is nothing to be seen of its units: choose another expert, or another text."), None
-    if shown == "unit":
+    if view_name == "unit":
         unit = view(Part.FIRST, units.unit_chart(inputs, chosen), place=on_token)
         directions, sentence = layer.direction_charts(inputs, chosen)
         keys = {"writes": Part.SECOND, "reads": Part.THIRD}
         return [unit, *(view(keys[does], chart) for does, chart in directions.items())], sentence, None
-    if shown == "token":
+    if view_name == "token":
         if not units.goes_through(inputs, chosen)[chosen.token]:
             return [], _("This token does not go through this expert: choose one of its own above."), None
         return [view(Part.FIRST, units.token_chart(inputs, chosen), place=on_top)], "", None
-    if shown == "layer":
+    if view_name == "layer":
         return [view(Part.FIRST, layer.histogram(inputs, chosen))], "", None
     table, sentence = layer.apart_table(inputs, chosen)
     return [], sentence, table
@@ -225,9 +225,9 @@ def choose_expert(place: Place, row: DeltaGenerator) -> None:
         choose(_("Expert"), options, OF_TOKEN, Part.EXPERT, name, row)
         return
     session = current_session()
-    asked = session.address.pending_choices.pop(Part.EXPERT, None)
-    if asked in options or Part.EXPERT not in st.session_state:
-        st.session_state[Part.EXPERT] = asked if asked in options else choice(options, OF_TOKEN, Part.EXPERT)
+    request = session.address.pending_choices.pop(Part.EXPERT, None)
+    if request in options or Part.EXPERT not in st.session_state:
+        st.session_state[Part.EXPERT] = request if request in options else choice(options, OF_TOKEN, Part.EXPERT)
     chosen = row.selectbox(
         _("Expert"), options, format_func=name, key=Part.EXPERT, label_visibility="collapsed", width=220
     )

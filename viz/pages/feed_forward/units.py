@@ -131,18 +131,18 @@ def choose_units(inputs: Inputs, wishes: UnitSelection) -> Chosen:
     token = min(inputs.selection.query, len(trace.tokens_of(f"{stack}.")) - 1)
     expert = _expert(inputs, path_of(stack, layer), token, wishes.expert)
     path = path_of(stack, layer) + part_of(expert)
-    found = quantities(trace.network, path)
+    names = quantities(trace.network, path)
     activation = config.units_of(stack, layer).activation
-    if not found and not expert:
+    if not names and not expert:
         require(trace.network, f"{path}.hidden")
-    if not found:
+    if not names:
         return Chosen(stack, layer, expert, "", wishes.order, 0, token, -1, activation)
-    units = trace[f"{path}.{found[0]}"].float()
+    units = trace[f"{path}.{names[0]}"].float()
     unit = wishes.unit
     if unit is None or unit >= units.shape[-1]:
         row = units[token] if not bool(units[token].isnan().all()) else strengths(units)
         unit = int(row.abs().nan_to_num(nan=-1.0).argmax())
-    quantity = wishes.quantity if wishes.quantity in found else found[0]
+    quantity = wishes.quantity if wishes.quantity in names else names[0]
     page = min(wishes.page, pages(units.shape[-1]) - 1)
     return Chosen(stack, layer, expert, quantity, wishes.order, page, token, unit, activation)
 
@@ -197,8 +197,8 @@ def top_units(inputs: Inputs, chosen: Chosen) -> list[int]:
     row = values_of(inputs, chosen)[0][chosen.token]
     if bool(row.isnan().all()):
         return []
-    found: list[int] = row.abs().topk(min(TOP, len(row))).indices.tolist()
-    return found
+    largest: list[int] = row.abs().topk(min(TOP, len(row))).indices.tolist()
+    return largest
 
 
 def off_name(activation: str) -> str:
@@ -367,10 +367,10 @@ def _shares(inputs: Inputs, get: Get, stack: str) -> Tensor | None:
     shares, config = [], inputs.config
     for layer in range(config.depth(stack)):
         path = path_of(stack, layer)
-        if not (found := quantities(inputs.trace.network, path)):
+        if not (names := quantities(inputs.trace.network, path)):
             shares.append(torch.full((len(inputs.trace.tokens_of(path)),), torch.nan))
             continue
-        units = get(f"{path}.{found[0]}")
+        units = get(f"{path}.{names[0]}")
         if units is None:
             return None
         limit = threshold(config.units_of(stack, layer).activation)
@@ -392,7 +392,7 @@ def pinned_layer(pin: Pin, chosen: Chosen) -> str:
 
 
 def pinned_direction(
-    inputs: Inputs, chosen: Chosen, found: Direction, scores: Scores, side: str
+    inputs: Inputs, chosen: Chosen, direction: Direction, scores: Scores, side: str
 ) -> tuple[Numbers | None, str]:
     """The pinned model's scores of the same unit at the same tokens of the vocabulary; or a sentence why not."""
     pin, model = inputs.pin, inputs.model
@@ -416,7 +416,7 @@ def pinned_direction(
         return None, f"{_('pinned')}: {translate_error(error)}"
     if known is None:
         return None, lacking
-    best, worst = found.ids
+    best, worst = direction.ids
     return known[[*best, *reversed(worst)]].cpu().numpy(), ""
 
 

@@ -42,47 +42,47 @@ NOTHING: dict[str, Any] = {"title": "", "labels": [], "probabilities": [], "pinn
 Said = list[tuple[str, str]]
 
 
-def stacks(trace: Trace, found: list[Block], merged: Mapping[str, Pieces] = {}) -> list[dict[str, Any]]:
+def stacks(trace: Trace, block_list: list[Block], merged: Mapping[str, Pieces] = {}) -> list[dict[str, Any]]:
     """The stacks in the order in which they compute, each with its tokens and its rows of blocks."""
-    made = []
-    for name in dict.fromkeys(block.stack for block in found):
+    entries = []
+    for name in dict.fromkeys(block.stack for block in block_list):
         side = "target" if name == "decoder" and trace.target_tokens else "source"
         labels = merged[side].labels if side in merged else tokens(trace, side)
         special = [label in trace.special_labels for label in labels]
-        own = [row for row in rows(found) if found[row[0]].stack == name]
-        made.append({"name": attention_title(name), "side": side, "labels": labels, "special": special, "rows": own})
-    return made
+        own = [row for row in rows(block_list) if block_list[row[0]].stack == name]
+        entries.append({"name": attention_title(name), "side": side, "labels": labels, "special": special, "rows": own})
+    return entries
 
 
 def choices_at(block: Block, two: bool) -> dict[str, str]:
     """What is chosen on a block's page, by the parameters of the address bar. two: whether there are two stacks."""
-    made = dict(PARTS.get(block.kind, {}))
+    choices = dict(PARTS.get(block.kind, {}))
     if block.kind == "norm":
-        made["norm"] = block.path
+        choices["norm"] = block.path
     for kind, pattern in ATTENTION_PATHS.items():
         if block.path == pattern.format(block.layer):
-            made[Key.KIND] = kind
+            choices[Key.KIND] = kind
     if two and block.kind in ("norm", "residual", "feed-forward"):
-        made["stack"] = block.stack
+        choices["stack"] = block.stack
     if two and block.kind == "embedding":
-        made["side"] = "source" if block.stack == "encoder" else "target"
-    return made
+        choices["side"] = "source" if block.stack == "encoder" else "target"
+    return choices
 
 
 def describe(block: Block, model: TextModel, pictures: Pictures, changes: Said) -> dict[str, Any]:
     """What is said of a block and how thick its arrow is; changes: since the pin."""
     flow = math.nan if block.kind == "output" else pictures.flow(block)
-    said = lines(block, model.config)
+    facts = lines(block, model.config)
     if math.isnan(flow) and block.kind != "output" and not pictures.differing:
-        said.append((Message("mean norm of what it gives"), Message("not a number")))
+        facts.append((Message("mean norm of what it gives"), Message("not a number")))
     if not math.isnan(flow):
         name = Message("mean norm of the change") if pictures.differing else Message("mean norm of what it gives")
-        said.append((name, significant(flow)))
+        facts.append((name, significant(flow)))
     note = activity(pictures, block) if block.kind == "feed-forward" else ""
     if pictures.has_experts(block):
-        said.append((Message("load"), loads(pictures, block)))
+        facts.append((Message("load"), loads(pictures, block)))
     elif note:
-        said.append((Message("activations"), note))
+        facts.append((Message("activations"), note))
     return {
         "kind": block.kind,
         "name": place_name(block),
@@ -91,7 +91,7 @@ def describe(block: Block, model: TextModel, pictures: Pictures, changes: Said) 
         "layer": block.layer,
         "note": note,
         "flow": None if math.isnan(flow) else flow,
-        "lines": said + changes,
+        "lines": facts + changes,
         "open": Message("Open: {page}", page=page_title(PAGES[block.kind])),
     }
 
@@ -123,26 +123,26 @@ def loads(pictures: Pictures, block: Block) -> str:
     """The share of the tokens that go through each expert, the most loaded first."""
     shares = load(pictures.trace[f"{block.path}.gates"])
     order = shares.argsort(descending=True, stable=True).tolist()
-    told = [f"{expert + 1}: {float(shares[expert]):.0%}" for expert in order[:LOADED]]
-    return ", ".join(told) + (" …" if len(order) > LOADED else "")
+    parts = [f"{expert + 1}: {float(shares[expert]):.0%}" for expert in order[:LOADED]]
+    return ", ".join(parts) + (" …" if len(order) > LOADED else "")
 
 
-def changes(comparison: Comparison | None, found: list[Block]) -> list[Said]:
+def changes(comparison: Comparison | None, block_list: list[Block]) -> list[Said]:
     """For each block where it changed most since the pin: at which token, in which head."""
     if comparison is None:
-        return [[] for _block in found]
+        return [[] for _block in block_list]
     table = comparison.changes
     heads = table[table["kind"] == "head"].drop_duplicates("name").set_index("name")
-    made = []
-    for block in found:
-        said = [_largest_change(comparison, block)]
+    by_block = []
+    for block in block_list:
+        facts = [_largest_change(comparison, block)]
         if block.path in heads.index:
             row = heads.loc[block.path]
             head, change = int(row["head"]) + 1, f"{row['change']:.1%}"
             text = Message("head {head}: {change} of its weight moved", head=head, change=change)
-            said.append((Message("head that changed most"), text))
-        made.append([(name, text) for name, text in said if text])
-    return made
+            facts.append((Message("head that changed most"), text))
+        by_block.append([(name, text) for name, text in facts if text])
+    return by_block
 
 
 def _largest_change(comparison: Comparison, block: Block) -> tuple[str, str]:
@@ -193,22 +193,22 @@ def _sum(flops: Sequence[int | None]) -> int | None:
     return None if None in flops else sum(each for each in flops if each is not None)
 
 
-def summary(trace: Trace, model: TextModel, found: list[Block]) -> Said:
+def summary(trace: Trace, model: TextModel, block_list: list[Block]) -> Said:
     """The whole model in lines."""
     config = model.config
     by_kind: dict[str, list[int | None]] = {}
-    for block in found:
+    for block in block_list:
         by_kind.setdefault(block.kind, []).append(block.flops)
     placement = {
         "pre": Message("before each block (pre-norm)"),
         "post": Message("after each block (post-norm)"),
         "sandwich": Message("before and after each block (sandwich)"),
     }[config.norm_placement]
-    said = [
+    facts = [
         (Message("parameters"), f"{model.network.parameter_count():,}"),
         *([(Message("in its file"), _in_file(int(model.training["in_file"])))] if "in_file" in model.training else []),
-        *([(Message("in no block"), f"{rest:,}")] if (rest := elsewhere(model.network, found)) else []),
-        (Message("matrix products"), flops_text(total_flops(trace, found))),
+        *([(Message("in no block"), f"{rest:,}")] if (rest := elsewhere(model.network, block_list)) else []),
+        (Message("matrix products"), flops_text(total_flops(trace, block_list))),
         *(
             (joined(" ", "·", BLOCK_NAMES[kind]), flops_text(_sum(flops)))
             for kind, flops in by_kind.items()
@@ -217,19 +217,19 @@ def summary(trace: Trace, model: TextModel, found: list[Block]) -> Said:
         (Message("norms"), Message("none: this model has no norms") if config.norm == "none" else placement),
     ]
     if not model.predicts:
-        said.append((Message("output"), NO_PREDICTIONS))
+        facts.append((Message("output"), NO_PREDICTIONS))
     if config.parallel:
-        said.append((Message("blocks"), Message("parallel: all blocks of a layer read what enters it")))
+        facts.append((Message("blocks"), Message("parallel: all blocks of a layer read what enters it")))
     if not config.residual and config.kind != "recurrent":
-        said.append((Message("residual"), Message("no short cut: each block's output replaces the stream")))
+        facts.append((Message("residual"), Message("no short cut: each block's output replaces the stream")))
     if model.kind == "recurrent":
-        said.append((Message("output"), Message("only the decoder ends in a softmax; the encoder gives annotations")))
+        facts.append((Message("output"), Message("only the decoder ends in a softmax; the encoder gives annotations")))
     elif model.kind in TWO_STACKS:
-        said.append(
+        facts.append(
             (Message("output"), Message("only the decoder ends in a softmax; the encoder gives keys and values"))
         )
-    said.append((Message("arrows"), Message("as thick as the mean norm of what flows")))
-    return said
+    facts.append((Message("arrows"), Message("as thick as the mean norm of what flows")))
+    return facts
 
 
 def _in_file(count: int) -> str:

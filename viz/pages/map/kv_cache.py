@@ -69,53 +69,55 @@ def latex(model: TextModel) -> str:
     if each is None:
         return ""
     layers, shape = model.config.n_decoder_layers, model.config.shape_of("decoder")
-    made = rf"{each * size:,}".replace(",", "{,}")
+    total = rf"{each * size:,}".replace(",", "{,}")
     if each == 2 * layers * shape.kv_heads * shape.d_head:
         names = r"2 \cdot L \cdot h_{kv} \cdot d_k \cdot b"
         numbers = rf"2 \cdot {layers} \cdot {shape.kv_heads} \cdot {shape.d_head} \cdot {size}"
     else:  # layers that differ, or a latent
         counts = Counter(model.config.cached_of(layer) for layer in range(layers))
-        parts = [rf"{count} \cdot {kept}" for kept, count in counts.items()]
+        parts = [rf"{count} \cdot {numbers_of_layer}" for numbers_of_layer, count in counts.items()]
         names, numbers = r"b \sum_{l=1}^{L} m_l", rf"{size} \cdot ({' + '.join(parts)})"
-    return rf"\begin{{aligned}}{names} &= {numbers} \\ &= {made}\ \text{{B}}\end{{aligned}}"
+    return rf"\begin{{aligned}}{names} &= {numbers} \\ &= {total}\ \text{{B}}\end{{aligned}}"
 
 
 def sentence(model: TextModel, last: CacheSize) -> str:
     """What the formula's letters are, and what is kept after the whole text."""
     if r"h_{kv}" in latex(model):
-        said = _("For each token, of L layers, h_kv heads of keys and d_k channels, in numbers of b bytes.")
+        text = _("For each token, of L layers, h_kv heads of keys and d_k channels, in numbers of b bytes.")
     else:
-        said = _("For each token, of the numbers m that each layer keeps, of b bytes each.")
-    said = said if last.formula is not None else ""
-    said = in_turn(
-        said,
+        text = _("For each token, of the numbers m that each layer keeps, of b bytes each.")
+    text = text if last.formula is not None else ""
+    text = in_turn(
+        text,
         _("After the {tokens} tokens of this text it keeps {own}, {each} for each.").format(
             tokens=f"{last.tokens:,}", own=bytes_text(last.own), each=bytes_text(round(last.own / last.tokens))
         ),
     )
     if last.source:
-        said = in_turn(
-            said,
+        text = in_turn(
+            text,
             _("Cross-attention keeps {cross} of the source's {source} tokens, once.").format(
                 cross=bytes_text(last.cross), source=f"{last.source:,}"
             ),
         )
     if last.deviation is None:
-        said = in_turn(said, _("What its layers keep is unknown, so that there is no formula."))
+        text = in_turn(text, _("What its layers keep is unknown, so that there is no formula."))
     elif last.deviation == 0:
-        said = in_turn(said, _("The formula gives exactly these bytes."))
+        text = in_turn(text, _("The formula gives exactly these bytes."))
     else:
         share = f"{last.deviation:.1%}"
-        said = in_turn(said, _("The formula is off by {share}.").format(share=share))
-    return said
+        text = in_turn(text, _("The formula is off by {share}.").format(share=share))
+    return text
 
 
-def chart(inputs: Inputs, found: list[CacheSize]) -> Chart:
+def chart(inputs: Inputs, measurements: list[CacheSize]) -> Chart:
     """Measured bytes over the tokens of this text, and the formula on to the longest text that the model takes."""
-    model, tokens = inputs.model, np.array([size.tokens for size in found])
-    series = [Series(Message("measured"), tokens, np.array([size.measured for size in found]) / 1e3, FIRST, "dots")]
-    ends = [1, max(found[-1].tokens, min(model.config.max_length, 4 * found[-1].tokens))]
-    line = [formula(model, end, found[0].source) for end in ends]
+    model, tokens = inputs.model, np.array([size.tokens for size in measurements])
+    series = [
+        Series(Message("measured"), tokens, np.array([size.measured for size in measurements]) / 1e3, FIRST, "dots")
+    ]
+    ends = [1, max(measurements[-1].tokens, min(model.config.max_length, 4 * measurements[-1].tokens))]
+    line = [formula(model, end, measurements[0].source) for end in ends]
     if None not in line:
         ys = np.array([float(each or 0) for each in line]) / 1e3
         series.insert(0, Series(Message("formula"), np.array(ends), ys, EXPECTED, dash=True))
@@ -126,7 +128,7 @@ def chart(inputs: Inputs, found: list[CacheSize]) -> Chart:
         [r"2 \cdot L \cdot h_{kv} \cdot d_k \cdot n \cdot b"],
         [measure],
     )
-    note, mark = Message("{bytes} now", bytes=bytes_text(found[-1].measured)), f"cache {stamp(inputs.trace)}"
+    note, mark = Message("{bytes} now", bytes=bytes_text(measurements[-1].measured)), f"cache {stamp(inputs.trace)}"
     above = Caption(Message("Size of the KV cache"), f"kv-cache-{model.name}", mark, note, about=about)
     return Chart(above, series, Axis(Message("tokens")), Axis("kB", zero=True), tall=150)
 
@@ -135,10 +137,10 @@ def tell(where: DeltaGenerator, session: Session, model: TextModel) -> None:
     """The formula and what there is to say, in the panel."""
     with where:
         try:
-            found = sizes(session, model)
+            measurements = sizes(session, model)
         except ValueError as error:
             st.caption(as_sentence(translate_error(str(error))))
             return
         if written := latex(model):
             st.latex(written)
-        st.caption(literal(sentence(model, found[-1])))
+        st.caption(literal(sentence(model, measurements[-1])))

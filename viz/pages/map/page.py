@@ -51,8 +51,8 @@ def page(model: TextModel) -> Views:
     if opened := st.session_state.pop(Part.OPENED, None):
         # In the run, not in the click's callback: only a run can be left for another page. The address comes along;
         # what widgets are bound to, they write there again.
-        kept = {name: value for name, value in st.query_params.to_dict().items() if name != Key.MODEL}
-        st.switch_page(f"viz/pages/{opened}/page.py", query_params=kept)
+        parameters = {name: value for name, value in st.query_params.to_dict().items() if name != Key.MODEL}
+        st.switch_page(f"viz/pages/{opened}/page.py", query_params=parameters)
     place = st.container()
     cache = kv_cache.place(model)
     words, plot = None, None
@@ -86,22 +86,24 @@ def page(model: TextModel) -> Views:
 def model_map(inputs: Inputs, pictures: Pictures, query: int | None = None, scale: str = SCALES[0]) -> ModelMap:
     """The model block by block. query: position whose prediction is shown, see `last_prediction`."""
     model, trace, comparison = inputs.model, inputs.trace, inputs.comparison
-    found, guess = blocks(trace), of_blocks.NOTHING
+    block_list, guess = blocks(trace), of_blocks.NOTHING
     if model.predicts:
         last = of_blocks.last_prediction(trace, model)
         chosen = last if query is None else min(query, len(trace["output.logits"]) - 1)
         guess = of_blocks.predictions(trace, comparison, model, chosen)
         guess |= {"position": place_of(pictures.merged.get(guess["side"]), guess["position"])}
-    note = Message("matrix products on this input: {flops}", flops=flops_text(total_flops(trace, found)))
+    note = Message("matrix products on this input: {flops}", flops=flops_text(total_flops(trace, block_list)))
     sentence = Message("from bottom to top, in a row from left to right")
-    if comparison and all(comparison.counterpart(block.output) is None for block in found if block.kind != "output"):
+    if comparison and all(
+        comparison.counterpart(block.output) is None for block in block_list if block.kind != "output"
+    ):
         sentence = Message("the pinned model is of other shapes inside: no block can be compared")
-    changed = zip(found, of_blocks.changes(comparison, found), strict=True)
+    changed = zip(block_list, of_blocks.changes(comparison, block_list), strict=True)
     described = {
-        "stacks": of_blocks.stacks(trace, found, pictures.merged),
+        "stacks": of_blocks.stacks(trace, block_list, pictures.merged),
         "blocks": [of_blocks.describe(block, model, pictures, changes) for block, changes in changed],
         "predictions": guess,
-        "summary": of_blocks.summary(trace, model, found),
+        "summary": of_blocks.summary(trace, model, block_list),
         "bypass": model.config.residual,
         "parallel": model.config.parallel,
         "differing": pictures.differing,
@@ -110,7 +112,7 @@ def model_map(inputs: Inputs, pictures: Pictures, query: int | None = None, scal
     }
     alt, words = of_blocks.alternative(model, guess, note), of_blocks.words(pictures.differing)
     above = caption(inputs, Message("The whole model"), f"map-{model.name}", note, sentence, alt, about(model))
-    return ModelMap(above, described, [pictures.of(block) for block in found], words=words)
+    return ModelMap(above, described, [pictures.of(block) for block in block_list], words=words)
 
 
 def about(model: TextModel) -> About:
@@ -178,25 +180,25 @@ def show_explanation(model: TextModel) -> None:
     )
 
 
-def table(model: TextModel, found: list[Block], pictures: Pictures) -> pd.DataFrame:
+def table(model: TextModel, block_list: list[Block], pictures: Pictures) -> pd.DataFrame:
     """A row for each block, and one for the parameters that are in none."""
     norm = Message("mean norm of what it gives")
     columns: dict[str, Any] = {
-        Message("block"): [place_name(block) for block in found],
-        Message("kind"): [BLOCK_NAMES[block.kind] for block in found],
-        Message("path"): [block.path for block in found],
-        Message("reads"): [", ".join(shape_text(shape) for shape in block.inputs.values()) for block in found],
-        Message("gives"): [shape_text(block.shape) for block in found],
-        Message("parameters"): [block.parameters for block in found],
-        Message("tied"): [block.tied for block in found],
-        "FLOP": [block.flops for block in found],
-        norm: [pictures.size(block) for block in found],
+        Message("block"): [place_name(block) for block in block_list],
+        Message("kind"): [BLOCK_NAMES[block.kind] for block in block_list],
+        Message("path"): [block.path for block in block_list],
+        Message("reads"): [", ".join(shape_text(shape) for shape in block.inputs.values()) for block in block_list],
+        Message("gives"): [shape_text(block.shape) for block in block_list],
+        Message("parameters"): [block.parameters for block in block_list],
+        Message("tied"): [block.tied for block in block_list],
+        "FLOP": [block.flops for block in block_list],
+        norm: [pictures.size(block) for block in block_list],
     }
     if pictures.comparison:
-        columns[Message("{name}, pinned", name=norm)] = [pictures.pinned_size(block) for block in found]
-        columns[Message("mean norm of the change")] = [pictures.change(block) for block in found]
+        columns[Message("{name}, pinned", name=norm)] = [pictures.pinned_size(block) for block in block_list]
+        columns[Message("mean norm of the change")] = [pictures.change(block) for block in block_list]
     frame = frame_of(columns)
-    if rest := elsewhere(model.network, found):
+    if rest := elsewhere(model.network, block_list):
         frame.loc[len(frame), [_("block"), _("parameters")]] = [_("in no block"), rest]
     return frame
 
@@ -204,13 +206,13 @@ def table(model: TextModel, found: list[Block], pictures: Pictures) -> pd.DataFr
 def on_open(clicked: dict[str, Any]) -> None:
     """A click on a block leads to its page, where its stack, its layer, its head, its part of the page are chosen."""
     session = current_session()
-    found = blocks(session.trace)
-    block = found[int(clicked["block"])]
+    block_list = blocks(session.trace)
+    block = block_list[int(clicked["block"])]
     if block.layer is not None:
         session.select(layer=block.layer)
     if "attention" in block.kind and clicked["head"] is not None:
         session.select(head=int(clicked["head"]))
-    two = len({each.stack for each in found}) > 1
+    two = len({each.stack for each in block_list}) > 1
     choices = of_blocks.choices_at(block, two)
     session.query_side = choices.get("side", session.query_side)
     for name, value in choices.items():

@@ -82,28 +82,28 @@ class Pictures:
     @cached_property
     def _maps(self) -> dict[str, Tensor]:
         """The weights of every attention, small, NaN on masked cells; one layer after the other."""
-        found = {}
+        by_path = {}
         for kind in get_args(AttentionKind):
             runs = GroupedAxes(self.trace, sides(self.trace, kind), self.merged)
             for path in self.trace.attention_paths(kind):
                 small = pooled(runs.of(self._read(f"{path}.weights")), MOST_CELLS)
                 visible = pooled(runs.any(self.trace[f"{path}.visible"])[None].float().cpu(), MOST_CELLS)
-                found[path] = small.masked_fill(visible == 0, torch.nan)
-        return found
+                by_path[path] = small.masked_fill(visible == 0, torch.nan)
+        return by_path
 
     @cached_property
     def top(self) -> float:
         """The largest difference of a weight; 1 where nothing differs or nothing can be compared."""
-        found = max((_largest(maps) for maps in self._maps.values()), default=LEAST)
-        return found if found > LEAST else 1.0
+        largest = max((_largest(maps) for maps in self._maps.values()), default=LEAST)
+        return largest if largest > LEAST else 1.0
 
     def lines(self, block: Block) -> list[Tensor]:
         """Mean and deviation of what a norm reads, at each position; then those of the pinned trace."""
         names = [f"{block.path}.{name}" for name in ("mean", "std")]
-        found = [self.trace[name] for name in names]
+        tensors = [self.trace[name] for name in names]
         if self.comparison:
-            found += [each for name in names if (each := self.comparison.counterpart(name)) is not None]
-        return [each.detach().float().cpu() for each in found]
+            tensors += [each for name in names if (each := self.comparison.counterpart(name)) is not None]
+        return [each.detach().float().cpu() for each in tensors]
 
     def has_experts(self, block: Block) -> bool:
         """Whether a block is a mixture of experts."""
@@ -118,8 +118,8 @@ class Pictures:
         if other is None:
             return torch.full(units.shape[1:], torch.nan)
         other = other.float().cpu()
-        kept = ~other.isnan().any(dim=-1)
-        change = units[kept].abs() - other[kept].abs()
+        comparable = ~other.isnan().any(dim=-1)
+        change = units[comparable].abs() - other[comparable].abs()
         return change.mean(dim=0)
 
     def units(self, block: Block) -> Tensor:

@@ -120,7 +120,7 @@ def lines(block: Block, config: TransformerConfig) -> list[tuple[str, str]]:
         "queries": Message("queries from") if block.kind == "self-attention" else Message("queries from the decoder"),
         "memory": memory,
     }
-    found: list[tuple[str, str]] = [(names[role], shape_text(shape)) for role, shape in block.inputs.items()]
+    facts: list[tuple[str, str]] = [(names[role], shape_text(shape)) for role, shape in block.inputs.items()]
     if "attention" in block.kind:
         _width, count, shared, channels = config.shape_of(block.stack)
         heads: str = f"{count} × {block.shape[0]} × {channels}"
@@ -129,21 +129,21 @@ def lines(block: Block, config: TransformerConfig) -> list[tuple[str, str]]:
         latent = config.latent_of(block.layer or 0) if block.kind == "self-attention" else None
         if latent and latent.value != channels:
             heads = joined("", heads, Message(", values of {width} channels", width=latent.value))
-        found.append((Message("heads"), heads))
+        facts.append((Message("heads"), heads))
         if latent:
-            found.append((Message("latent"), latent_text(latent)))
+            facts.append((Message("latent"), latent_text(latent)))
         if block.kind == "self-attention" and block.stack == "decoder":
-            found.append((Message("cache"), cache_text(config, block.layer or 0)))
+            facts.append((Message("cache"), cache_text(config, block.layer or 0)))
     if block.kind == "feed-forward":
         units = config.units_of(block.stack, block.layer or 0)
-        found.append((Message("units"), units_text(units)))
-    found.append((Message("gives"), shape_text(block.shape)))
-    found += [(Message("weights"), weights_text(block.weights))] if block.weights else []
+        facts.append((Message("units"), units_text(units)))
+    facts.append((Message("gives"), shape_text(block.shape)))
+    facts += [(Message("weights"), weights_text(block.weights))] if block.weights else []
     if block.weights:
         tied = Message(", {count} tied", count=f"{block.tied:,}") if block.tied else ""
-        found.append((Message("parameters"), joined("", f"{block.parameters:,}", tied)))
-    found.append((Message("matrix products"), Message("none") if block.flops == 0 else flops_text(block.flops)))
-    return found
+        facts.append((Message("parameters"), joined("", f"{block.parameters:,}", tied)))
+    facts.append((Message("matrix products"), Message("none") if block.flops == 0 else flops_text(block.flops)))
+    return facts
 
 
 def latent_text(latent: Latent) -> str:
@@ -161,14 +161,14 @@ def latent_text(latent: Latent) -> str:
 
 def cache_text(config: TransformerConfig, layer: int) -> str:
     """What is kept of each token when the model writes, as it is run here."""
-    kept, latent = config.cached_of(layer), config.latent_of(layer)
-    if kept is None:
+    count, latent = config.cached_of(layer), config.latent_of(layer)
+    if count is None:
         return Message("unknown")
-    said = Message("{count} numbers for each token", count=f"{kept:,}")
+    numbers_kept = Message("{count} numbers for each token", count=f"{count:,}")
     if latent is None:
-        return said
+        return numbers_kept
     whole = config.n_heads * (config.d_head + latent.value)
-    return joined("", said, Message("; keys and values of all heads would be {count}", count=f"{whole:,}"))
+    return joined("", numbers_kept, Message("; keys and values of all heads would be {count}", count=f"{whole:,}"))
 
 
 def weights_text(weights: dict[str, Shape]) -> str:

@@ -59,10 +59,10 @@ def batch_of(
     model: TextModel, text: str, source: Tokens, target: Tokens | None, others: Sequence[Pair] = ()
 ) -> tuple[Batch, list[list[Tokens]]]:
     """The current text and others, else its parts, as one batch; the model writes the targets that they lack."""
-    found = read(model, others or [(part, "") for part in parts_of(text)[1:]])
-    rows, paddings = [[source, *(each["source"] for each in found)]], [model.source_tokenizer.filler]
+    others_read = read(model, others or [(part, "") for part in parts_of(text)[1:]])
+    rows, paddings = [[source, *(each["source"] for each in others_read)]], [model.source_tokenizer.filler]
     if target is not None:
-        rows.append([target, *(each["target"] for each in found)])
+        rows.append([target, *(each["target"] for each in others_read)])
         paddings.append(model.target_tokenizer.filler)
     return Batch.of([[each.ids for each in stack] for stack in rows], paddings, model.device), rows
 
@@ -184,8 +184,8 @@ def _rule_panels(mask: Mask, queries: int, keys: int) -> list[Panel]:
         rules.append((Message("window {n}", n=mask.window), Mask(window=mask.window)))
     rows, columns = _place_axis("", queries), _place_axis(Message("key"), keys)
     note = f"[1, 1, query, key] = [1, 1, {queries}, {keys}]"
-    shown = ((name, rule.visible(queries, keys, torch.device("cpu"))[0, 0]) for name, rule in rules)
-    return [Panel(name, rows, columns, numbers(visible), note=note) for name, visible in shown]
+    cells = ((name, rule.visible(queries, keys, torch.device("cpu"))[0, 0]) for name, rule in rules)
+    return [Panel(name, rows, columns, numbers(visible), note=note) for name, visible in cells]
 
 
 def _place_axis(title: str, count: int) -> Axis:
@@ -208,11 +208,11 @@ def _moves(model: TextModel, batch: Batch) -> list[list[float]]:
     """
     network = model.network
     unmasked, alone = without_padding_masks(network), batch.alone(network)
-    found = [batch.changes_of(network, alone).tolist(), batch.changes_of(network, alone, unmasked).tolist()]
+    largest_changes = [batch.changes_of(network, alone).tolist(), batch.changes_of(network, alone, unmasked).tolist()]
     if model.kind == "decoder-only":  # padding on the right is the future, which the causal mask hides
         alone = batch.alone(network, without_causal_mask(network))
-        found.append(batch.changes_of(network, alone, [*unmasked, *without_causal_mask(network)]).tolist())
-    return found
+        largest_changes.append(batch.changes_of(network, alone, [*unmasked, *without_causal_mask(network)]).tolist())
+    return largest_changes
 
 
 def _batch_table(batch: Batch, rows: Sequence[Sequence[Tokens]], moves: list[list[float]]) -> dict[str, list[Any]]:

@@ -39,9 +39,9 @@ if TYPE_CHECKING:
 LEAK = "#d55e00"
 
 
-def future_chart(inputs: Inputs, made: Sequence[Intervention], place: int) -> tuple[Chart, str]:
+def future_chart(inputs: Inputs, current_changes: Sequence[Intervention], place: int) -> tuple[Chart, str]:
     """Change of the outputs before a token that is changed: with the causal mask, without it, and with the changes that
-    are `made` to the model now; and in words.
+    `current_changes` of the model; and in words.
     """
     model, texts = inputs.model, [inputs.source] if inputs.target is None else [inputs.source, inputs.target]
     last = texts[-1]
@@ -52,8 +52,8 @@ def future_chart(inputs: Inputs, made: Sequence[Intervention], place: int) -> tu
         (Message("with the causal mask"), [Causal(kind, True)], NOW, False),
         (Message("without it"), without_causal_mask(model.network), LEAK, False),
     ]
-    if made:
-        variants.append((Message("as changed above"), made, BEFORE, True))
+    if current_changes:
+        variants.append((Message("as changed above"), current_changes, BEFORE, True))
     series, changes = [], []
     for name, interventions, colour, dash in variants:
         moved = future_change(model.network, ids, place, token, interventions).cpu().numpy()
@@ -77,11 +77,11 @@ def future_chart(inputs: Inputs, made: Sequence[Intervention], place: int) -> tu
 
 def opened_keys(trace: Trace, kind: AttentionKind) -> list[int]:
     """Tokens that some query before them may look at, in any layer and head."""
-    found: set[int] = set()
+    keys: set[int] = set()
     for path in trace.attention_paths(kind):
         later = trace.visible(path).any(dim=0).triu(1)
-        found.update(later.any(dim=0).nonzero().flatten().tolist())
-    return sorted(found)
+        keys.update(later.any(dim=0).nonzero().flatten().tolist())
+    return sorted(keys)
 
 
 def untested_sentence(opened: list[int], place: int) -> str:
@@ -159,11 +159,11 @@ def _fill_columns(table: pd.DataFrame) -> dict[str, list[str]]:
 # The page of masks: one head by three orders of mask and softmax, beside the pinned head.
 
 
-def order_sentence(found: list[Order], visible: Tensor) -> str:
+def order_sentence(results: list[Order], visible: Tensor) -> str:
     """What this experiment shows, or that the mask hides nothing to show it with."""
     if bool(visible.all()):
         return Message("This mask hides nothing, so the orders agree: hide a cell above, or look at another attention.")
-    _right, after, zeroed = found
+    _right, after, zeroed = results
     return Message(
         "A mask belongs before softmax (section 3.2.3). On this head −∞ after it leaves {broken} of {all} numbers of "
         "the output infinite or NaN; zeros after it leave rows that add up to {low} at the least.",
@@ -189,31 +189,31 @@ def order_panels(
     """
     trace, comparison = inputs.trace, inputs.comparison
     scores, seen_here, value = head_tensors(trace, kind, chosen)
-    found = orders(scores, seen_here, value)
+    results = orders(scores, seen_here, value)
     pinned, lacking = pinned_tensors(comparison, kind, chosen)
     before = orders(*pinned) if pinned else []
     visible = numbers(seen_here)
-    shown = []
-    for index, order in enumerate(found):
+    panels = []
+    for index, order in enumerate(results):
         seen = np.ones_like(visible) if order.name == "after" else visible
         own = _order_panel(order, trace, kind, numbers(order.weights), seen)
         if comparison is None or pinned is None:
-            shown.append(own)
+            panels.append(own)
             continue
         known = before[index].weights, pinned[1].float()
         other, there = (_moved(comparison, trace, kind, chosen, each) for each in known)
         if difference:
             same = order.weights == other  # −∞ both times
             against = numbers((order.weights - other).masked_fill(same, 0.0))
-            shown.append(_order_panel(order, trace, kind, against, seen, difference=True))
+            panels.append(_order_panel(order, trace, kind, against, seen, difference=True))
         else:
             seen = np.ones_like(visible) if order.name == "after" else numbers(there != 0)
-            shown += [own, _order_panel(before[index], trace, kind, numbers(other), seen, pinned=True)]
-    shown.sort(key=lambda panel: panel.line)
+            panels += [own, _order_panel(before[index], trace, kind, numbers(other), seen, pinned=True)]
+    panels.sort(key=lambda panel: panel.line)
     name = Message("Weights of this head, by the order of mask and softmax")
     above = caption(inputs, name, f"masks-order-{kind}", cut_note(trace, kind), about=about_order())
-    sentence = joined(" ", order_sentence(found, seen_here), lacking)
-    return Panels(above, shown, cell=22, words=WORDS), sentence, _order_table(found, before)
+    sentence = joined(" ", order_sentence(results, seen_here), lacking)
+    return Panels(above, panels, cell=22, words=WORDS), sentence, _order_table(results, before)
 
 
 def _moved(comparison: Comparison, trace: Trace, kind: AttentionKind, chosen: Selection, pinned: Tensor) -> Tensor:

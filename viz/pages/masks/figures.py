@@ -147,8 +147,8 @@ def _difference(
 
 def largest(*arrays: NDArray[Any]) -> float:
     """The largest finite size of a number, at least a little."""
-    found = [float(np.abs(each[np.isfinite(each)]).max(initial=0)) for each in arrays]
-    return max(*found, 1e-9) if found else 1e-9
+    sizes = [float(np.abs(each[np.isfinite(each)]).max(initial=0)) for each in arrays]
+    return max(*sizes, 1e-9) if sizes else 1e-9
 
 
 def effect_note(trace: Trace, before: Trace, kind: AttentionKind, chosen: Selection) -> str:
@@ -168,14 +168,14 @@ def alarms(trace: Trace, kind: AttentionKind, chosen: Selection) -> list[str]:
     visible, own = of_head(trace.visible(path), chosen.head), of_head(own_visible(trace, path), chosen.head)
     queries, keys = (tokens(trace, side) for side in sides(trace, kind))
     weights, heads = (trace[f"{path}.{name}"][chosen.head].float() for name in ("weights", "heads"))
-    found = []
+    sentences = []
     empty = (~visible.any(dim=-1)).nonzero().flatten().tolist()
     if empty:
         text = _(
             "Nothing to look at: {queries}. Softmax alone makes {alone} NaN of that; the model's: largest weight "
             "{weight}, largest output of the head {output}, NaN {nan}."
         )
-        found.append(
+        sentences.append(
             text.format(
                 queries=", ".join(token_code(queries[query]) for query in empty[:6]) + ("…" if len(empty) > 6 else ""),
                 alone=int(trace[f"{path}.masked"][chosen.head, empty].softmax(dim=-1).isnan().sum()),
@@ -190,7 +190,7 @@ def alarms(trace: Trace, kind: AttentionKind, chosen: Selection) -> list[str]:
         text = _(
             "A leak from the future: {query} gives {weight} to {key}, which comes later (layer {layer}, head {head})."
         )
-        found.append(
+        sentences.append(
             text.format(
                 query=token_code(queries[query]),
                 key=token_code(keys[key]),
@@ -199,7 +199,7 @@ def alarms(trace: Trace, kind: AttentionKind, chosen: Selection) -> list[str]:
                 head=chosen.head + 1,
             )
         )
-    return found
+    return sentences
 
 
 def cells_table(inputs: Inputs, before: Trace, kind: AttentionKind, chosen: Selection) -> pd.DataFrame:

@@ -96,7 +96,7 @@ def page(model: TextModel) -> Views:
     # Without a change there are no effects, and no empty place for them.
     effects = st.columns([6, 4, 3], gap="medium") if current_session().what_if.changes else []
     experiment = choose(_("Experiment"), EXPERIMENTS, EXPERIMENTS[0], Part.EXPERIMENT, experiment_name, st.container())
-    said = st.container()
+    sentence_place = st.container()
     below, table = st.columns([5, 4], gap="medium") if experiment == "order" else (st.container(), st.container())
     explained = partial(explain, Part.EXPLANATION, model.network, kind, experiment, bool(effects))
     table_of_cells = under_figures(explained, Part.DATA)
@@ -121,9 +121,9 @@ def page(model: TextModel) -> Views:
                 (moved, view(Part.PREDICTIONS, predictions_chart(inputs, before, place), place=on_place)),
                 (tops, view(Part.TOPS, tops_chart(inputs, before, place))),
             ]
-        shown, sentence, measured = run_experiment(experiment, model, session, kind, chosen)
-        if shown is not None:
-            parts.append((below, shown))
+        figure, sentence, measured = run_experiment(experiment, model, session, kind, chosen)
+        if figure is not None:
+            parts.append((below, figure))
         yield parts
 
         def rest() -> None:
@@ -133,7 +133,7 @@ def page(model: TextModel) -> Views:
                 alarms_here.warning(f":small[{alarm}]")
             hint = alarms_here.container(key="click_hint")  # which a saved page does not have
             hint.caption(_("Click a cell to hide or show it, a token at the edge for its whole row or column."))
-            said.markdown(in_language(sentence))
+            sentence_place.markdown(in_language(sentence))
             if measured is not None and experiment == "order":
                 table.table(measured, hide_index=True, border="horizontal")
             elif measured is not None:
@@ -201,10 +201,10 @@ def on_cell(clicked: dict[str, Any]) -> None:
     row, column = int(clicked["row"]), int(clicked["column"])
     pairs = [(query, key) for query in runs.queries_of(row) for key in runs.keys_of(column)]
     layer, head = None if scope == "all" else chosen.layer, chosen.head if scope == "head" else None
-    shown = not any(bool(cells_at(visible, *pair).any()) for pair in pairs)
+    visible_now = not any(bool(cells_at(visible, *pair).any()) for pair in pairs)
     changes = session.what_if.changes
     for query, key in pairs:
-        cells = Cells(kind, shown, None if query < 0 else query, None if key < 0 else key, layer, head)
+        cells = Cells(kind, visible_now, None if query < 0 else query, None if key < 0 else key, layer, head)
         changes = tuple(with_cells(changes, cells))
     session.change(changes)
 

@@ -104,9 +104,9 @@ def other_token(model: TextModel, ids: Sequence[int], place: int) -> int:
     return next(token for token in plain if token != ids[place])
 
 
-def unlike(shown: Tensor, other: Tensor) -> Tensor:
+def unlike(mask: Tensor, other: Tensor) -> Tensor:
     """Where a mask of a batch differs from the pinned one, place by place: padding stands at places."""
-    rows, columns = (min(lengths) for lengths in zip(shown.shape, other.shape, strict=True))
-    found = torch.zeros_like(shown)
-    found[:rows, :columns] = shown[:rows, :columns] != other[:rows, :columns].to(shown.device)
-    return found
+    rows, columns = (min(lengths) for lengths in zip(mask.shape, other.shape, strict=True))
+    differs = torch.zeros_like(mask)
+    differs[:rows, :columns] = mask[:rows, :columns] != other[:rows, :columns].to(mask.device)
+    return differs

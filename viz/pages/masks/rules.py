@@ -34,29 +34,29 @@ class Rules:
 
     def after(self, changes: Sequence[AttentionChange]) -> Rules:
         """Those in force after these changes."""
-        found = self
+        rules = self
         for each in changes:
             if each.kind != self.kind:
                 continue
             if isinstance(each, Causal):
-                found = replace(found, causal=each.on)
+                rules = replace(rules, causal=each.on)
             elif isinstance(each, PaddingSeen):
-                found = replace(found, padding=False)
+                rules = replace(rules, padding=False)
             elif isinstance(each, Window):
-                found = replace(found, window=each.width)
-        return found
+                rules = replace(rules, window=each.width)
+        return rules
 
     def changes(self, others: Sequence[AttentionChange], own: Rules) -> list[AttentionChange]:
         """What makes these the rules in force, and leaves the other changes; the model's own rules are no change."""
         switches = (Causal, PaddingSeen, Window)
-        made = [each for each in others if each.kind != self.kind or not isinstance(each, switches)]
+        new_changes = [each for each in others if each.kind != self.kind or not isinstance(each, switches)]
         if self.causal != own.causal:
-            made.append(Causal(self.kind, self.causal))
+            new_changes.append(Causal(self.kind, self.causal))
         if self.padding != own.padding:
-            made.append(PaddingSeen(self.kind))
+            new_changes.append(PaddingSeen(self.kind))
         if self.window != own.window:
-            made.append(Window(self.kind, self.window))
-        return made
+            new_changes.append(Window(self.kind, self.window))
+        return new_changes
 
 
 def with_cells(changes: Sequence[AttentionChange], cells: Cells) -> list[AttentionChange]:

@@ -62,7 +62,7 @@ def section(model: TextModel, row: DeltaGenerator) -> Views:
         fields = st.columns(2, gap="medium")
         losses = st.container()
     with right:
-        said, changes = st.container(), st.container()
+        sentence_place, changes = st.container(), st.container()
         explain(model)
         data = expander("applied_data", _("Data"))
     choose_numbers(model, as_trained(model), fields)
@@ -77,12 +77,12 @@ def section(model: TextModel, row: DeltaGenerator) -> Views:
         yield parts
 
         def rest() -> None:
-            said.text("\n".join(verdicts(both)))
+            sentence_place.text("\n".join(verdicts(both)))
             if both.before is not None and model is not trained:
                 text = typed(Key.SOURCE, first_source(model))
                 texts = both.source, both.target
-                kept = Pin(trained.name, text, both.before.trace, trained, texts, session.ended)
-                pin.button(_("Pin the trained model's trace"), on_click=_pin, args=(kept,), key="pin_trained")
+                new_pin = Pin(trained.name, text, both.before.trace, trained, texts, session.ended)
+                pin.button(_("Pin the trained model's trace"), on_click=_pin, args=(new_pin,), key="pin_trained")
             elif model is trained:
                 changes.text(_("Choose another type, base or length: every page then shows the model with it."))
             data_table("applied_data", partial(losses_table, inputs, both), "loss", place=data, parts=parts)
@@ -131,14 +131,14 @@ def choose_numbers(model: TextModel, trained: TextModel, places: Sequence[DeltaG
 
 def _number(place: DeltaGenerator, field: Field, value: float, setting: PositionSetting) -> None:
     """A field that says what the model has, unless another number is being typed."""
-    made = replace(field, changed=partial(_apply, field, setting))
+    field_here = replace(field, changed=partial(_apply, field, setting))
     try:
         same = parse(str(st.session_state.get(field.key, "")), field)[0] == value
     except ValueError:
         same = field.key in st.session_state
     if not same:
         st.session_state[field.key] = written(value)
-    number_field(place, made)
+    number_field(place, field_here)
 
 
 def _apply(field: Field, setting: PositionSetting) -> None:
@@ -153,8 +153,8 @@ def _choose() -> None:
     override(**{PositionSetting.POSITION: st.session_state[TYPE]})
 
 
-def _pin(kept: Pin) -> None:
-    current_session().pin = kept
+def _pin(new_pin: Pin) -> None:
+    current_session().pin = new_pin
 
 
 def position_classes(model: TextModel) -> list[type]:
@@ -255,7 +255,7 @@ def verdicts(both: BeforeAfter) -> list[str]:
         "On these tokens, as trained: loss {before} nats per token, perplexity {perplexity_before}; "
         "with these positions: {loss}, {perplexity}."
     )
-    said = [
+    sentences = [
         sentence.format(
             before=significant(float(before.losses.nanmean())),
             perplexity_before=significant(perplexity(before.losses)),
@@ -264,8 +264,8 @@ def verdicts(both: BeforeAfter) -> list[str]:
     ]
     best = [each.trace["output.logits"].argmax(dim=-1) for each in (now, before)]
     changed = _("The most probable token is another at {count} of {all} positions.")
-    said.append(changed.format(count=int((best[0] != best[1]).sum()), all=len(best[0])))
-    return [*said, *_beyond(both)]
+    sentences.append(changed.format(count=int((best[0] != best[1]).sum()), all=len(best[0])))
+    return [*sentences, *_beyond(both)]
 
 
 def _beyond(both: BeforeAfter) -> list[str]:

@@ -47,7 +47,7 @@ class Code:
 class Settings:
     """What was asked for: every combination of bases, lengths and widths, and where to look.
 
-    shown: number of the combination that is drawn where there is place for one.
+    single: number of the combination that is drawn where there is place for one.
     """
 
     bases: tuple[float, ...]
@@ -56,13 +56,13 @@ class Settings:
     dimensions: tuple[int, ...] = (0,)
     k: int = 1
     position: int = 50
-    shown: int = 0
+    single: int = 0
 
     @property
     def code(self) -> Code:
         """Combination that is drawn where there is place for one."""
         codes = self.codes()
-        return codes[min(self.shown, len(codes) - 1)]
+        return codes[min(self.single, len(codes) - 1)]
 
     def codes(self) -> list[Code]:
         return [Code(*each) for each in product(self.bases, self.lengths, self.widths)]
@@ -106,38 +106,40 @@ def table(code: Code) -> Tensor:
 def curves(settings: Settings) -> LaboratoryFigures:
     """PE over the positions, and the whole of the chosen encoding."""
     every = product(settings.codes(), settings.dimensions)
-    asked = [(code, dimension) for code, dimension in every if dimension < code.d_model]
-    said = [*beyond(settings), *too_many(settings.codes())]
-    for code, dimension in asked[:SPOKEN]:
+    choices = [(code, dimension) for code, dimension in every if dimension < code.d_model]
+    sentences = [*beyond(settings), *too_many(settings.codes())]
+    for code, dimension in choices[:SPOKEN]:
         waves = analysis.wavelengths(code.d_model, code.base)
         sentence = _("{code}: dimension {dimension} repeats after {waves} positions.")
-        said.append(
+        sentences.append(
             sentence.format(
                 dimension=dimension, code=settings.name(code, length=False), waves=plain(float(waves[dimension]))
             )
         )
     title = _("PE(p, dimension) over p")
     whole = table_picture(_("The whole table"), table(settings.code), settings, settings.code)
-    over = compared(title, settings, asked, sinusoid, dimension_called, _("position p"), "PE")
-    return said, [over, whole]
+    over = compared(title, settings, choices, sinusoid, dimension_called, _("position p"), "PE")
+    return sentences, [over, whole]
 
 
 def wavelengths(settings: Settings) -> LaboratoryFigures:
     """How fast each dimension varies (claims 6 and 7)."""
     codes = list(dict.fromkeys(Code(code.base, settings.lengths[0], code.d_model) for code in settings.codes()))
     waves = [array(analysis.wavelengths(code.d_model, code.base)) for code in codes]
-    said = too_many(codes)
+    sentences = too_many(codes)
     for code, wave in list(zip(codes, waves, strict=True))[:SPOKEN]:
         sentence = _("{code}: dimension 0 repeats after {first} positions, dimension {last} after {longest}.")
         first, longest = plain(wave[0]), plain(wave[-1])
-        said.append(
+        sentences.append(
             sentence.format(code=settings.name(code, length=False), first=first, last=code.d_model - 1, longest=longest)
         )
     if len(settings.bases) > 1:
         low, high = min(settings.bases), max(settings.bases)
         shorter = analysis.wavelengths(settings.widths[0], low) < analysis.wavelengths(settings.widths[0], high)
         sentence = _("With base {low} instead of {high}, {count} of {all} dimensions have a shorter wavelength.")
-        said.append(sentence.format(low=f"{low:,.6g}", high=f"{high:,.6g}", count=int(shorter.sum()), all=len(shorter)))
+        sentences.append(
+            sentence.format(low=f"{low:,.6g}", high=f"{high:,.6g}", count=int(shorter.sum()), all=len(shorter))
+        )
     title = _("Wavelength of each dimension")
     waves_of = compared(
         title,
@@ -150,7 +152,7 @@ def wavelengths(settings: Settings) -> LaboratoryFigures:
         length=False,
         log_y=True,
     )
-    return said, [waves_of, _fast_and_slow(settings.code)]
+    return sentences, [waves_of, _fast_and_slow(settings.code)]
 
 
 def _fast_and_slow(code: Code) -> Picture:
@@ -167,26 +169,28 @@ def shift(settings: Settings) -> LaboratoryFigures:
     code, k = settings.code, settings.k
     matrix = analysis.rotation(k, code.d_model, code.base)
     residual = analysis.shift_residual(table(code), matrix, k)
-    said = []
+    sentences = []
     if len(residual):
         sentence = _("max ‖R_k PE(p) − PE(p + k)‖ = {error} over {count} positions, ‖PE(p)‖ = {norm}: {verdict}")
         error, norm = float(residual.max()), float(table(code)[0].norm())
         verdict = _("a linear function.") if error < 1e-6 * norm else _("not a linear function.")
-        said.append(
+        sentences.append(
             sentence.format(error=significant(error), count=len(residual), norm=significant(norm), verdict=verdict)
         )
     else:
-        said.append(_("k = {k} leaves no pair of positions in a length of {length}.").format(k=k, length=code.length))
+        sentences.append(
+            _("k = {k} leaves no pair of positions in a length of {length}.").format(k=k, length=code.length)
+        )
     places = [0, code.length // 2, code.length - 1]
     alone = len(settings.codes()) == 1
-    asked = [(each, place) for each in settings.codes() for place in (places if alone else [each.length // 2])]
+    choices = [(each, place) for each in settings.codes() for place in (places if alone else [each.length // 2])]
     sentence = _("At equal distance, PE(p)·PE(q) differs by at most {error} for p = {places}.")
     error = analysis.likeness_error(table(code), places)
-    said.append(sentence.format(error=significant(error), places=", ".join(map(str, places))))
+    sentences.append(sentence.format(error=significant(error), places=", ".join(map(str, places))))
     title = _("Similarity PE(p)·PE(q) over q − p")
     turning = table_picture(_("R_k for k = {k}").format(k=k), matrix, settings, code, _("dimension"), MATRIX)
-    similar = compared(title, settings, asked, alike, "p = {}".format, "q − p", "PE(p)·PE(q)")
-    return [*too_many(settings.codes()), *said], [similar, turning]
+    similar = compared(title, settings, choices, alike, "p = {}".format, "q − p", "PE(p)·PE(q)")
+    return [*too_many(settings.codes()), *sentences], [similar, turning]
 
 
 def alike(code: Code, place: int) -> Curve:
@@ -247,7 +251,7 @@ Drawn = TypeVar("Drawn")
 def compared(
     title: str,
     settings: Settings,
-    asked: Sequence[tuple[Code, Drawn]],
+    choices: Sequence[tuple[Code, Drawn]],
     draw: Callable[[Code, Drawn], Curve],
     label: Callable[[Drawn], str],
     x_title: str,
@@ -256,8 +260,8 @@ def compared(
     log_y: bool = False,
 ) -> Picture:
     """A curve for each encoding and what is drawn of it: in one plane, or, of many, in a panel an encoding."""
-    codes = list(dict.fromkeys(code for code, _what in asked))[:PANELS]
-    drawn = {(code, what): draw(code, what) for code, what in asked if code in codes}
+    codes = list(dict.fromkeys(code for code, _what in choices))[:PANELS]
+    drawn = {(code, what): draw(code, what) for code, what in choices if code in codes}
     named = [
         replace(curve, name=", ".join(filter(None, (settings.name(code, length=length), label(what)))), colour=number)
         for number, ((code, what), curve) in enumerate(drawn.items())
@@ -274,11 +278,11 @@ def compared(
         ]
         panels.append(Panel(" · ".join(row), column, curves))
     columns = sum(panel.row == panels[0].row for panel in panels)
-    said = _("{count} panels, from {first} to {last}").format(
+    summary = _("{count} panels, from {first} to {last}").format(
         count=len(panels), first=settings.name(codes[0], length=length), last=settings.name(codes[-1], length=length)
     )
     figure = panel_figure(panels, columns, x_title, y_title, log_y)
-    return Picture(title, figure, f"{title}. {said}", x_title, y_title, named, wide=True)
+    return Picture(title, figure, f"{title}. {summary}", x_title, y_title, named, wide=True)
 
 
 def column(name: str, codes: Tensor, dimension: int, number: int, dash: bool = False) -> Curve:
@@ -323,16 +327,16 @@ def any_length(settings: Settings) -> LaboratoryFigures:
     place, base, width = settings.position, settings.bases[0], settings.widths[0]
     lengths = [length for length in settings.lengths if length > place]
     left = [str(length) for length in settings.lengths if length <= place]
-    said = []
+    sentences = []
     if left:
         sentence = _("Position {place} is not in a table of length {lengths}.")
-        said.append(sentence.format(place=place, lengths=", ".join(left)))
+        sentences.append(sentence.format(place=place, lengths=", ".join(left)))
     if len(lengths) < 2:
-        said.append(_("Give two lengths or more above {place} to compare.").format(place=place))
+        sentences.append(_("Give two lengths or more above {place} to compare.").format(place=place))
     else:
         error = analysis.length_difference(place, lengths, width, base)
         sentence = _("Position {place} in tables of length {lengths}: the largest difference is {error}.")
-        said.append(sentence.format(place=place, lengths=", ".join(map(str, lengths)), error=significant(error)))
+        sentences.append(sentence.format(place=place, lengths=", ".join(map(str, lengths)), error=significant(error)))
     codes = [Code(base, length, width) for length in lengths]
     names = [_("length {length}").format(length=length) for length in lengths]
     thick = [3.0 * (len(codes) - n) for n in range(len(codes))]  # each lies on the one before, and leaves its edge seen
@@ -347,7 +351,7 @@ def any_length(settings: Settings) -> LaboratoryFigures:
         for dimension in settings.dimensions[:1]
         if dimension < width
     ]
-    return [*beyond(settings), *said], [
+    return [*beyond(settings), *sentences], [
         picture(titles[0], along, _("dimension"), "PE"),
         picture(titles[1], over, _("position p"), "PE", mark=float(place), until=2.0 * place + 10),
     ]
@@ -359,18 +363,20 @@ def misread(settings: Settings) -> LaboratoryFigures:
     right, wrong = table(code), analysis.misread(code.length, code.d_model, code.base)
     waves = [analysis.wavelengths(code.d_model, code.base), analysis.misread_wavelengths(code.d_model, code.base)]
     names, short = (_("paper: 2i/d with pair i"), _("wrong: 2i/d with channel i")), (_("paper"), _("wrong"))
-    said = []
+    sentences = []
     for name, codes, longest in zip(names, (right, wrong), waves, strict=True):
         sentence = _("{name}: longest wavelength {longest} positions; sin² + cos² of a pair misses 1 by {error}.")
         error = significant(analysis.pair_error(codes))
-        said.append(sentence.format(name=name, longest=plain(float(longest[-1])), error=error))
+        sentences.append(sentence.format(name=name, longest=plain(float(longest[-1])), error=error))
     if 0 <= settings.k < code.length:
         residuals = [
             float(analysis.shift_residual(each, analysis.best_shift(each, settings.k), settings.k).max())
             for each in (right, wrong)
         ]
         sentence = _("The best linear map that moves by k = {k} misses by {right} (paper) and {wrong} (wrong).")
-        said.append(sentence.format(k=settings.k, right=significant(residuals[0]), wrong=significant(residuals[1])))
+        sentences.append(
+            sentence.format(k=settings.k, right=significant(residuals[0]), wrong=significant(residuals[1]))
+        )
     channels = np.arange(code.d_model)
     waved = [Curve(names[number], channels, array(wave), number) for number, wave in enumerate(waves)]
     pair = [number // 2 * 2 for number in settings.dimensions[:1] if number < code.d_model]
@@ -381,7 +387,7 @@ def misread(settings: Settings) -> LaboratoryFigures:
         for at in (even, even + 1)
     ]
     titles = _("Wavelength of each dimension"), _("Sine and cosine of one pair")
-    return [*beyond(settings), *said], [
+    return [*beyond(settings), *sentences], [
         picture(titles[0], waved, _("dimension"), _("wavelength, positions"), log_y=True),
         picture(titles[1], drawn, _("position p"), "PE"),
     ]
@@ -395,8 +401,10 @@ NEAR = 64  # distances of a rotary product and of ALiBi's biases that are drawn
 def learned_tables(model: TextModel) -> dict[str, Tensor]:
     """The trained positions of each stack that has such, by its name, the encoder's first."""
     ends = ".embedding.positions.table"
-    found = {name.removesuffix(ends): each for name, each in model.network.named_parameters() if name.endswith(ends)}
-    return {name: table.detach().cpu().double() for name, table in found.items()}
+    parameters = {
+        name.removesuffix(ends): each for name, each in model.network.named_parameters() if name.endswith(ends)
+    }
+    return {name: table.detach().cpu().double() for name, table in parameters.items()}
 
 
 def _learned_names(tables: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -416,22 +424,22 @@ def learned(settings: Settings, model: TextModel, pinned: TextModel | None = Non
     same = Settings(settings.bases[:1], (length,), (d_model,), settings.dimensions, settings.k)
     sinusoids = table(same.codes()[0])
     tables = trained | {_("sinusoidal"): sinusoids}
-    said = list(beyond(same))
+    sentences = list(beyond(same))
     if settings.k < length:
         sentence = _(
             "The best map pair by pair that moves by k = {k} misses by {learned} of a code's length where it is "
             "learned, by {sinusoidal} where it is sinusoidal."
         )
         misses = _all_missed(trained, settings.k)
-        said.append(sentence.format(k=settings.k, learned=misses, sinusoidal=_missed(sinusoids, settings.k)))
+        sentences.append(sentence.format(k=settings.k, learned=misses, sinusoidal=_missed(sinusoids, settings.k)))
     before = {} if pinned is None else _learned_names(learned_tables(pinned))
     if pinned is not None and not before:
         sentence = _("{name}, which is pinned, has no learned positions to compare with ({position}).")
-        said.append(sentence.format(name=pinned.name, position=in_language(position_name(pinned.config.position))))
+        sentences.append(sentence.format(name=pinned.name, position=in_language(position_name(pinned.config.position))))
     tables |= {f"{name} · {_('pinned')}": each for name, each in before.items()}
     if before and settings.k < len(next(iter(before.values()))):
         sentence = _("In the pinned model it misses by {error}.")
-        said.append(sentence.format(error=_all_missed(before, settings.k)))
+        sentences.append(sentence.format(error=_all_missed(before, settings.k)))
     dashed = {id(each) for each in before.values()}
     drawn = [
         column(dimension_name(name, dimension), each, dimension, number, id(each) in dashed)
@@ -444,7 +452,7 @@ def learned(settings: Settings, model: TextModel, pinned: TextModel | None = Non
     drawn = [smooth(each, settings.dimensions[0], waves) if each.name == formula else each for each in drawn]
     alike = [_likeness(name, each, number, id(each) in dashed) for number, (name, each) in enumerate(tables.items())]
     titles = _("PE(p, dimension) over p"), _("Cosine of PE(p) and PE(q) over q − p")
-    return said, [
+    return sentences, [
         picture(titles[0], drawn, _("position p"), "PE"),
         picture(titles[1], alike, "q − p", "cos"),
     ]
@@ -475,7 +483,7 @@ def relative(settings: Settings, model: TextModel, pinned: TextModel | None = No
     distances = np.arange(near)
     angles = analysis.rotary_angles(near, width, settings.bases[0])
     slopes = alibi_slopes(heads)
-    said = [
+    sentences = [
         _("Rotary, base {base}: a step turns the first pair of a head by {first} rad, the last by {last} rad.").format(
             base=f"{settings.bases[0]:,.6g}",
             first=significant(float(angles[1, 0])) if near > 1 else "0",
@@ -492,13 +500,13 @@ def relative(settings: Settings, model: TextModel, pinned: TextModel | None = No
     if pinned is not None and pinned.config.n_heads != heads:
         biased += _biases(settings, pinned, distances, True)
     if pinned is not None and (_turned(pinned), pinned.config.n_heads) == (width, heads):
-        said.append(_("The pinned model has as many heads, as wide: its curves are the same."))
+        sentences.append(_("The pinned model has as many heads, as wide: its curves are the same."))
     titles = (
         _("Rotary: angle of a pair of channels"),
         _("Rotary: q·k over the distance, q = k"),
         _("ALiBi: what is added to the scores"),
     )
-    return said, [
+    return sentences, [
         picture(titles[0], turns, _("position p"), _("angle, radians"), log_y=True),
         picture(titles[1], turned, _("distance"), "q·k / ‖q‖‖k‖"),
         picture(titles[2], biased, _("distance"), _("bias")),
@@ -532,13 +540,13 @@ def _turns(settings: Settings, model: TextModel, distances: np.ndarray, pinned: 
 
 def _products(settings: Settings, model: TextModel, distances: np.ndarray, pinned: bool) -> list[Curve]:
     width = _turned(model)
-    fine, found = between(distances), []
+    fine, curves_of_bases = between(distances), []
     for number, base in enumerate(settings.bases):
         scores = array(analysis.rotary_scores(len(distances), width, base)) / width
         line = 2 * array(analysis.likeness_at(torch.from_numpy(fine), analysis.wavelengths(width, base))) / width
         name = _named(_("base {base}").format(base=f"{base:,.6g}"), pinned)
-        found.append(Curve(name, distances, scores, number, pinned, fine=(fine, line)))
-    return found
+        curves_of_bases.append(Curve(name, distances, scores, number, pinned, fine=(fine, line)))
+    return curves_of_bases
 
 
 def _biases(

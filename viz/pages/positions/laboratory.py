@@ -44,17 +44,17 @@ def section(model: TextModel, row: DeltaGenerator) -> Views:
         explain("laboratory_explanation", name)
 
     def views(model: TextModel) -> Drawing:
-        shown: LaboratoryFigures = ([], [])
+        figures: LaboratoryFigures = ([], [])
         if settings is not None:
             pin = current_session().pin
             of = as_trained(model), pin.model if pin else None
             arguments = (settings, *of) if EXPERIMENTS[name].of_models else (settings,)
             key = (name, *arguments, language())
-            shown = current_session().cached("laboratory", key, lambda: EXPERIMENTS[name].compute(*arguments))
+            figures = current_session().cached("laboratory", key, lambda: EXPERIMENTS[name].compute(*arguments))
         yield []
 
         def rest() -> None:
-            verdicts, pictures = shown
+            verdicts, pictures = figures
             place.text("\n".join([*verdicts, *no_pin(name)]))
             numbered = sorted(enumerate(pictures), key=lambda each: not each[1].wide)
             beside = max(2, sum(not picture.wide for picture in pictures))
@@ -108,7 +108,7 @@ def controls(model: TextModel, name: str) -> Settings | None:
         whole.get("k", (1,))[0],
         whole.get("position", (0,))[0],
     )
-    return replace(settings, shown=choose_code(settings, places[-1])) if one else settings
+    return replace(settings, single=choose_code(settings, places[-1])) if one else settings
 
 
 def choose_code(settings: Settings, place: DeltaGenerator) -> int:
@@ -116,9 +116,9 @@ def choose_code(settings: Settings, place: DeltaGenerator) -> int:
     codes, address = settings.codes(), current_session().address
     if len(codes) == 1:
         return 0
-    asked = min(max(1, address_count(SHOWN) or 1), len(codes)) - 1
+    number = min(max(1, address_count(SHOWN) or 1), len(codes)) - 1
     label, names = _("Drawn alone"), [settings.name(code) for code in codes]
-    chosen = place.selectbox(label, range(len(codes)), asked, format_func=names.__getitem__, key=SHOWN) or 0
+    chosen = place.selectbox(label, range(len(codes)), number, format_func=names.__getitem__, key=SHOWN) or 0
     if chosen or SHOWN in st.query_params:
         address.set(SHOWN, str(chosen + 1))
     return chosen

@@ -64,7 +64,7 @@ def section(model: TextModel, row: DeltaGenerator) -> Views:
     if why := model.network.missing.get("positions"):
         st.info(reason_words(why))
         return no_views
-    said = st.container()
+    sentence_place = st.container()
     left, right = st.columns(2, gap="medium")
     along, aside = st.columns(2, gap="medium")
     with aside:
@@ -85,7 +85,7 @@ def section(model: TextModel, row: DeltaGenerator) -> Views:
         yield parts
 
         def rest() -> None:
-            said.text("\n".join(filter(None, [*verdicts(model, *runs), lacking])))
+            sentence_place.text("\n".join(filter(None, [*verdicts(model, *runs), lacking])))
             table = partial(differences_table, inputs, order, runs, before)
             data_table("order_data", table, "order", place=data, parts=parts)
 
@@ -118,14 +118,14 @@ def pinned_reversals(inputs: Inputs) -> tuple[Reversals | None, str]:
     if not pin.model.network.ours:
         return None, _("pinned: {reason}").format(reason=not_ours())
     order = order_of(pin.trace, text)
-    found = cached_for_pin(pin, "order", (), lambda: reversals(pin.model, pin.model, text, order))
+    pair = cached_for_pin(pin, "order", (), lambda: reversals(pin.model, pin.model, text, order))
     places = inputs.comparison.source.places
     backwards = [places[at] for at in reversed_order([label in trace.special_labels for label in trace.source_tokens])]
-    stands = {at: column for column, at in enumerate(order)}
-    columns = [stands.get(at, -1) for at in backwards]
+    column_of = {at: column for column, at in enumerate(order)}
+    columns = [column_of.get(at, -1) for at in backwards]
     off, on = (
         Reversal(moved(each.differences, columns, 0), moved(moved(each.cosines, places, 0), columns, 1))
-        for each in found
+        for each in pair
     )
     return (off, on), ""
 
@@ -140,17 +140,17 @@ def verdicts(model: TextModel, off: Reversal, on: Reversal) -> list[str]:
         if same
         else _("so the order is still noticed.")
     )
-    said = [size, sentence.format(off=significant(off.most), on=significant(on.most), verdict=verdict)]
+    sentences = [size, sentence.format(off=significant(off.most), on=significant(on.most), verdict=verdict)]
     if model.kind == "decoder-only":
-        said.append(_("A causal mask lets each token see only those before it, which tells the order too."))
+        sentences.append(_("A causal mask lets each token see only those before it, which tells the order too."))
     elif model.config.windowed:
-        said.append(_("The attention reaches a window of neighbours only, which tells the order too."))
-    return said
+        sentences.append(_("The attention reaches a window of neighbours only, which tells the order too."))
+    return sentences
 
 
-def cosine_map(inputs: Inputs, order: list[int], found: Reversal, before: Reversal | None, *, on: bool) -> Heatmap:
+def cosine_map(inputs: Inputs, order: list[int], reversal: Reversal, before: Reversal | None, *, on: bool) -> Heatmap:
     """How alike each state of the text is to each state of its reverse."""
-    sentence: str = Message("largest difference {most}", most=significant(found.most))
+    sentence: str = Message("largest difference {most}", most=significant(reversal.most))
     if before is not None:
         sentence = joined("", sentence, " (", Message("pinned: {value}", value=significant(before.most)), ")")
     labels = inputs.source.labels
@@ -166,16 +166,16 @@ def cosine_map(inputs: Inputs, order: list[int], found: Reversal, before: Revers
     )
     name = Message("Positions as they are") if on else Message("Positions off")
     above = caption(inputs, name, "order_on" if on else "order_off", sentence=sentence, about=about)
-    values = compared(found.cosines, None if before is None else before.cosines)
+    values = compared(reversal.cosines, None if before is None else before.cosines)
     return Heatmap(above, values, rows, columns, scale_of(values.now, Message("cosine"), signed=True, high=1.0))
 
 
 RUNS = Message("positions off"), Message("positions as they are")
 
 
-def differences_chart(inputs: Inputs, order: list[int], found: Reversals, before: Reversals | None) -> Chart:
+def differences_chart(inputs: Inputs, order: list[int], pair: Reversals, before: Reversals | None) -> Chart:
     """How far each token's state moves, without positions and with them."""
-    runs: list[tuple[str, Reversal, str, str]] = list(zip(RUNS, found, (OFF, ON), ("line", "line"), strict=True))
+    runs: list[tuple[str, Reversal, str, str]] = list(zip(RUNS, pair, (OFF, ON), ("line", "line"), strict=True))
     for name, each, mark in zip(RUNS, before or (), ("dots", "line"), strict=False):
         runs.append((Message("{name}, pinned", name=name), each, PINNED, mark))
     sequence = np.argsort(order)
@@ -193,9 +193,9 @@ def differences_chart(inputs: Inputs, order: list[int], found: Reversals, before
     return Chart(above, series, x, y, tall=170, of=Message("quantity"))
 
 
-def differences_table(inputs: Inputs, order: list[int], found: Reversals, before: Reversals | None) -> pd.DataFrame:
+def differences_table(inputs: Inputs, order: list[int], pair: Reversals, before: Reversals | None) -> pd.DataFrame:
     columns: dict[str, Any] = {Message("token"): [inputs.source.labels[place] for place in order]}
-    columns |= {name: run.differences.tolist() for name, run in zip(RUNS, found, strict=True)}
+    columns |= {name: run.differences.tolist() for name, run in zip(RUNS, pair, strict=True)}
     for name, run in zip(RUNS, before or (), strict=False):
         columns[Message("{name}, pinned", name=name)] = run.differences.tolist()
     return frame_of(columns)

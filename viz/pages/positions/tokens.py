@@ -140,16 +140,16 @@ def lengths(chosen: Chosen) -> dict[str, Tensor]:
     root = chosen.model.config.d_model**0.5
     embedding = f"{chosen.stack}.embedding"
     tokens, positions = (trace[f"{embedding}.{part}"].float() for part in ("tokens", "positions"))
-    found = {"plain": plain, "times": plain * root, "over": plain / root}
+    vectors = {"plain": plain, "times": plain * root, "over": plain / root}
     types = trace[f"{embedding}.types"].float() if f"{embedding}.types" in trace.names() else None
     second = types is not None and bool(types.any())
     if bool(positions.any()) or second:
-        found["positions"] = positions.norm(dim=-1)
+        vectors["positions"] = positions.norm(dim=-1)
     if types is not None and second:
-        found["types"], positions = types.norm(dim=-1), positions + types
-    if "positions" in found:
-        found["sum"] = (tokens + positions).norm(dim=-1)
-    return found
+        vectors["types"], positions = types.norm(dim=-1), positions + types
+    if "positions" in vectors:
+        vectors["sum"] = (tokens + positions).norm(dim=-1)
+    return vectors
 
 
 def norms_chart(chosen: Chosen) -> Chart:

@@ -74,8 +74,10 @@ def found_of(session: Session, subject: Subject, of: str) -> PositionAttribution
         return PositionAttribution(own)
     place = comparison.alignments("output.logits")[0].places[position]
     make = computed(pin.trace, place)
-    kept, _absent = cached_for_pin(pin, "attribution", (place, of, layer), lambda: unless_absent(make))
-    return PositionAttribution(own, kept if kept is not None and kept.holds and kept.parts == own.parts else None)
+    pinned, _absent = cached_for_pin(pin, "attribution", (place, of, layer), lambda: unless_absent(make))
+    return PositionAttribution(
+        own, pinned if pinned is not None and pinned.holds and pinned.parts == own.parts else None
+    )
 
 
 def no_sum(subject: Subject, own: Attribution) -> str:
@@ -105,39 +107,39 @@ def part_label(subject: Subject, part: Part) -> str:
     return joined(" ", attention_title(KINDS[part.name]), number) if two else number
 
 
-def moved_tokens(subject: Subject, found: PositionAttribution, lowered: bool) -> tuple[Tensor, Tensor]:
+def moved_tokens(subject: Subject, attribution: PositionAttribution, lowered: bool) -> tuple[Tensor, Tensor]:
     """(part, rank) logits and tokens that each part raises, or lowers, most; or whose differences are the largest."""
-    assert found.own is not None
-    logits = found.own.logits
-    if subject.differing and found.pinned is not None:
-        logits = logits - found.pinned.logits.to(logits.device)
+    assert attribution.own is not None
+    logits = attribution.own.logits
+    if subject.differing and attribution.pinned is not None:
+        logits = logits - attribution.pinned.logits.to(logits.device)
     best = logits.topk(min(SHOWN, logits.shape[-1]), dim=-1, largest=not lowered)
     return best.values, best.indices
 
 
-def tokens_map(subject: Subject, found: PositionAttribution, of: str, lowered: bool) -> Heatmap:
+def tokens_map(subject: Subject, attribution: PositionAttribution, of: str, lowered: bool) -> Heatmap:
     """Part × rank: the tokens whose logits a part raises, or lowers, most, coloured by how much."""
-    own = found.own
+    own = attribution.own
     assert own is not None
-    values, tokens = moved_tokens(subject, found, lowered)
-    differing = subject.differing and found.pinned is not None
+    values, tokens = moved_tokens(subject, attribution, lowered)
+    differing = subject.differing and attribution.pinned is not None
     texts = [visible(subject.label(token)) for row in tokens.tolist() for token in row]
-    shown = array(values)
-    both = [moved_tokens(subject, found, each)[0][:-1].abs().max() for each in (False, True)]
+    cells = array(values)
+    both = [moved_tokens(subject, attribution, each)[0][:-1].abs().max() for each in (False, True)]
     top = max(float(each) for each in both) or 1.0  # of the parts: their sum may be far larger
     quantity = Message("Δ logit, minus pinned") if differing else Message("logit, from the mean")
     scale = Scale(-top, top, quantity, differing)
     name = Message("Lowered most") if lowered else Message("Raised most")
     note = Message("sum of all parts: largest error {error}", error=significant(own.error))
-    said = "" if lowered else subject.with_pin(subject.question(subject.chosen))
+    question = "" if lowered else subject.with_pin(subject.question(subject.chosen))
     file = f"attribution-{of}-{'lowered' if lowered else 'raised'}"
-    above = caption(subject.inputs, name, file, "" if lowered else note, said, about=about(subject, lowered))
+    above = caption(subject.inputs, name, file, "" if lowered else note, question, about=about(subject, lowered))
     labels = [part_label(subject, part) for part in own.parts]
     rows = Axis(Message("part"), labels, "parts")
     columns = Axis(Message("rank"), [str(rank + 1) for rank in range(values.shape[1])], "rank")
     return Heatmap(
         above,
-        shown,
+        cells,
         rows,
         columns,
         scale,

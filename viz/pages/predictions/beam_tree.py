@@ -26,17 +26,17 @@ FATES = {
 }
 
 
-def tree_figure(inputs: Inputs, found: SearchTree) -> BeamTree:
+def tree_figure(inputs: Inputs, tree: SearchTree) -> BeamTree:
     """The candidates of each step, best first."""
     tokenizer = inputs.model.target_tokenizer
 
     def text(index: int) -> str:
-        return tokenizer.decode(tokens_to(found, index)).replace("\n", "⏎")
+        return tokenizer.decode(tokens_to(tree, index)).replace("\n", "⏎")
 
     candidates = [Candidate(-1, 0, 0, "", "kept", 1.0)]
     rows: Counter[int] = Counter()
-    for index, node in enumerate(found.nodes[1:], start=1):
-        score = found.score(index)
+    for index, node in enumerate(tree.nodes[1:], start=1):
+        score = tree.score(index)
         sentence = Message(
             "“{text}” · log-probability {total} nats · score {score}",
             text=text(index),
@@ -48,32 +48,32 @@ def tree_figure(inputs: Inputs, found: SearchTree) -> BeamTree:
                 *(node.parent, node.length, rows[node.length], tokenizer.label(node.token), node.fate),
                 exp(node.log_probability),
                 joined(" · ", sentence, FATES[node.fate]),
-                can_take(inputs.model, found, index),
+                can_take(inputs.model, tree, index),
                 *(node.log_probability, node.total, score),
             )
         )
         rows[node.length] += 1
-    ranked = found.ranked()
+    ranked = tree.ranked()
     alt = Message(
         "Beam search: {count} candidates, {finished} finished, the best “{text}”",
-        count=len(found.nodes) - 1,
+        count=len(tree.nodes) - 1,
         finished=len(ranked),
         text=text(ranked[0]),
     )
-    hypotheses = [{"node": index, "text": text(index), "score": found.score(index)} for index in ranked]
-    above = caption(inputs, view_name("search"), "beam-search", alt=alt, about=about_tree(found.length_penalty))
+    hypotheses = [{"node": index, "text": text(index), "score": tree.score(index)} for index in ranked]
+    above = caption(inputs, view_name("search"), "beam-search", alt=alt, about=about_tree(tree.length_penalty))
     words = {"continue": Message("Click to continue from it"), "score": Message("score")}
     return BeamTree(above, candidates, hypotheses, FATES, words=words)
 
 
-def tokens_to(found: SearchTree, index: int) -> list[int]:
+def tokens_to(tree: SearchTree, index: int) -> list[int]:
     """The tokens from the first written to this node's."""
-    return [found.nodes[node].token for node in found.path(index)]
+    return [tree.nodes[node].token for node in tree.path(index)]
 
 
-def can_take(model: TextModel, found: SearchTree, index: int) -> bool:
+def can_take(model: TextModel, tree: SearchTree, index: int) -> bool:
     """Whether the text can be that of this node: a token that no text can hold is none that leads to it."""
-    tokens, tokenizer = tokens_to(found, index), model.target_tokenizer
+    tokens, tokenizer = tokens_to(tree, index), model.target_tokenizer
     inner = tokens[:-1] if tokens[-1] in tokenizer.stops else tokens
     return bool(inner) and not set(inner) & set(tokenizer.special)
 
@@ -100,12 +100,12 @@ def after_position(
         return model.take(source, read.labels[:position].count(model.source_tokenizer.mask_label), token)
     if model.kind == "decoder-only":
         return model.continue_from(source, "", read.left_out + position + 1 - read.before, [token])
-    kept = position + 1 - len(model.target_tokenizer.margins("target")[0])
-    begun = target if generation is None else model.target_tokenizer.decode(generation.ids[:kept])
-    return model.continue_from(source, begun, kept, [token])
+    length = position + 1 - len(model.target_tokenizer.margins("target")[0])
+    prefix = target if generation is None else model.target_tokenizer.decode(generation.ids[:length])
+    return model.continue_from(source, prefix, length, [token])
 
 
 def after_search(model: TextModel, source: str, tokens: Sequence[int]) -> str:
     """The same for tokens of a beam search: they begin the target, or follow a language model's text."""
-    kept = len(model.source_tokenizer.encode(source)) if model.kind == "decoder-only" else 0
-    return model.continue_from(source, "", kept, tokens)
+    length = len(model.source_tokenizer.encode(source)) if model.kind == "decoder-only" else 0
+    return model.continue_from(source, "", length, tokens)

@@ -94,8 +94,8 @@ def alternatives(subject: Subject, positions: list[int]) -> tuple[list[list[int]
         for position, tokens in zip(positions, rows, strict=True)
     ]
     values = np.full((len(positions), ROWS + 1, len(columns[0])), np.nan, np.float32)
-    for index, (tokens, found) in enumerate(zip(rows, columns, strict=True)):
-        values[index, : len(tokens)] = np.array([column.values for column in found], np.float32).T
+    for index, (tokens, row_columns) in enumerate(zip(rows, columns, strict=True)):
+        values[index, : len(tokens)] = np.array([column.values for column in row_columns], np.float32).T
     return rows, values, columns[0]
 
 

@@ -84,8 +84,8 @@ def top_map(subject: Subject) -> Heatmap:
         scale = difference_scale(values, "ln p − ln p′")
     texts = [
         ("✓ " if token == actual else "") + visible(subject.label(token)) if value == value else Message("not a number")
-        for row, found, actual in zip(tokens.tolist(), best.tolist(), subject.ids, strict=True)
-        for token, value in zip(row, found, strict=True)
+        for row, probabilities, actual in zip(tokens.tolist(), best.tolist(), subject.ids, strict=True)
+        for token, value in zip(row, probabilities, strict=True)
     ]
     ranks = subject.ranks[subject.actual != UNKNOWN]
     note = Message("actual token on rank 1: {first} of {count}", first=int((ranks == 1).sum()), count=len(ranks))
@@ -135,20 +135,20 @@ def position_sentence(subject: Subject) -> str:
 def facts(subject: Subject) -> list[str]:
     """Rank, probability and loss of the actual token, the entropy, and the pinned trace's favourite."""
     position, size = subject.chosen, subject.logits.shape[-1]
-    found = []
+    sentences = []
     if subject.ids[position] != UNKNOWN:
         loss = float(subject.losses[position])
-        found += [
+        sentences += [
             Message("rank {rank} of {size}", rank=rank_text(float(subject.ranks[position])), size=f"{size:,}"),
             f"p = {significant(float(np.exp(-loss)))}",
             Message("loss {nats} nats = {bits} bits", nats=significant(loss), bits=significant(BITS * loss)),
         ]
     entropy = float(entropies(subject.logits[position]))
-    found.append(Message("entropy {nats} nats", nats=significant(entropy)))
+    sentences.append(Message("entropy {nats} nats", nats=significant(entropy)))
     top = subject.pinned_top(position)
     if top is not None:
-        found.append(Message("pinned top token: {token}", token=top))
-    return found
+        sentences.append(Message("pinned top token: {token}", token=top))
+    return sentences
 
 
 def rank_text(rank: float) -> str:

@@ -35,13 +35,13 @@ BEFORE, AFTER = "#8a8fa3", LOSS
 
 def sampling_sliders(vocabulary: int) -> Sampling:
     """Sliders of temperature, top-k and top-p for a `vocabulary` of so many tokens; they are in the address too."""
-    kept: dict[str, Any] = {"bind": "query-params", "persist_state": "session"}
+    binding: dict[str, Any] = {"bind": "query-params", "persist_state": "session"}
     first, second, third = st.columns(3)
-    temperature = first.slider(_("Temperature T"), 0.05, 5.0, 1.0, 0.05, key=TEMPERATURE, **kept)
+    temperature = first.slider(_("Temperature T"), 0.05, 5.0, 1.0, 0.05, key=TEMPERATURE, **binding)
     words = {limit: str(limit) for limit in LIMITS} | {0: _("all")}
     # Limits above a small vocabulary stay: the wish outlives a look at another model.
-    top_k = second.select_slider(_("Top-k"), LIMITS, 0, key=TOP_K, format_func=words.__getitem__, **kept)
-    top_p = third.slider(_("Top-p"), 0.05, 1.0, 1.0, 0.05, key=TOP_P, **kept)
+    top_k = second.select_slider(_("Top-k"), LIMITS, 0, key=TOP_K, format_func=words.__getitem__, **binding)
+    top_p = third.slider(_("Top-p"), 0.05, 1.0, 1.0, 0.05, key=TOP_P, **binding)
     return Sampling(temperature=temperature, top_k=top_k if 0 < top_k < vocabulary else None, top_p=top_p)
 
 
@@ -53,15 +53,15 @@ def draw(subject: Subject, sampling: Sampling) -> Sampled:
 def drawn_ranking(subject: Subject, sampling: Sampling, drawn: Sampled) -> Ranking:
     """The most probable tokens before and after, all others as one row, the sum below."""
     position, size = subject.chosen, len(drawn.tokens)
-    shown = min(ROWS, size)
-    rows = [subject.row(position, token, rank) for rank, token in enumerate(drawn.tokens[:shown].tolist(), start=1)]
+    listed = min(ROWS, size)
+    rows = [subject.row(position, token, rank) for rank, token in enumerate(drawn.tokens[:listed].tolist(), start=1)]
     many = {"rank": "", "special": False, "actual": False, "open": False}
-    others = [Message("{count} others", count=f"{size - shown:,}")] if size > shown else []
+    others = [Message("{count} others", count=f"{size - listed:,}")] if size > listed else []
     rows += [{"label": label, **many} for label in (*others, "Σ")]
 
     def values(whole: Tensor) -> list[float]:
-        sums = ([whole[shown:].sum()] if others else []) + [exact(whole).sum()]
-        return [*whole[:shown].tolist(), *map(float, sums)]
+        sums = ([whole[listed:].sum()] if others else []) + [exact(whole).sum()]
+        return [*whole[:listed].tolist(), *map(float, sums)]
 
     columns = [
         Column(Message("before"), values(drawn.before), "softmax(z)", "bar", BEFORE),
@@ -107,12 +107,12 @@ def rank_chart(subject: Subject, drawn: Sampled) -> Chart:
 def saturation_chart(subject: Subject, temperature: float) -> Chart:
     """The largest probability, the entropy and the softmax's derivative over the temperature."""
     logits = subject.logits[subject.chosen]
-    found, here = saturation(logits, TEMPERATURES), saturation(logits, [temperature])
+    curves, here = saturation(logits, TEMPERATURES), saturation(logits, [temperature])
     xs, largest = np.array(TEMPERATURES, np.float32), Message("largest probability")
     series = [
-        Series(largest, xs, array(found.largest), LOSS),
-        Series(Message("entropy / ln n"), xs, array(found.entropy), GOOD),
-        Series("‖∂softmax‖", xs, array(found.derivative), "#d55e00"),
+        Series(largest, xs, array(curves.largest), LOSS),
+        Series(Message("entropy / ln n"), xs, array(curves.entropy), GOOD),
+        Series("‖∂softmax‖", xs, array(curves.derivative), "#d55e00"),
     ]
     if (other := subject.pinned_logits) is not None:
         before = array(saturation(other, TEMPERATURES).largest)

@@ -127,8 +127,8 @@ SOFTMAX = r"p_i = \mathrm{softmax}(z)_i = \frac{e^{z_i}}{\sum_j e^{z_j}}"
 
 
 def about_losses(model: TextModel, differing: bool) -> About:
-    asked = "z_t" if model.kind == "encoder-only" else "z_{t-1}"
-    formula = rf"\ln p(y_t) = \ln\,\mathrm{{softmax}}({asked})_{{y_t}}"
+    logits = "z_t" if model.kind == "encoder-only" else "z_{t-1}"
+    formula = rf"\ln p(y_t) = \ln\,\mathrm{{softmax}}({logits})_{{y_t}}"
     if differing:
         sentence = Message("Each bar is a token: how much more probable it is than in the pinned trace; below 0, less.")
         return About(sentence, [formula, r"\ln p(y_t) - \ln p'(y_t)"], [losses])

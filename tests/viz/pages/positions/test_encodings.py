@@ -35,7 +35,7 @@ def test_curves_of_every_combination():
 
 @pytest.mark.parametrize("shown", [0, 3, 99])
 def test_the_table_is_of_the_chosen_combination(shown):
-    settings = Settings((10_000.0, 100.0), (10,), (8, 16), (3,), shown=shown)
+    settings = Settings((10_000.0, 100.0), (10,), (8, 16), (3,), single=shown)
     _said, (_curves, table) = encodings.curves(settings)
     base, width = list(product(settings.bases, settings.widths))[min(shown, 3)]
     whole = [[code(place, dimension, width, base) for dimension in range(width)] for place in range(10)]
