@@ -18,7 +18,7 @@ if not hasattr(Session, "timed"):
     look = Session.trace_input
 
     def timed(self: Session, *arguments: object, **named: object) -> object:
-        before = self.shown and self.trace
+        before = self.traced_input and self.trace
         trace = look(self, *arguments, **named)  # type: ignore[arg-type]
         if trace is not before:  # else the script has asked for what the channel has drawn
             (HERE / "traced").write_text(str(time.time()), encoding="ascii")

@@ -344,7 +344,7 @@ class Window:
                     seen, edits, more, requested, () if more else session.followed - drawn, moved=old and not requested
                 )
             self._checks_pending = True
-        elif self._checks_pending and session.shown is not None:
+        elif self._checks_pending and session.traced_input is not None:
             self._checks_pending = False
             self._send([token_bar.token_bar(session)], edits, False, False, None)
         if moved:

@@ -42,7 +42,7 @@ def trace(session: Session, stage: PageLayout) -> TextModel:
     """
     live = training.training(session) if stage.trained else None
     if live:
-        return training.shown(session, live)
+        return training.newest_model(session, live)
     texts.trace_fields(session, stage.model)
     return stage.model
 

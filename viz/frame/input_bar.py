@@ -94,7 +94,7 @@ def write_target() -> None:
         session.training.step is not None
     )  # a model in training has written once for this text
     text = ""
-    changed = session.shown is not None and (
+    changed = session.traced_input is not None and (
         session.origin == "trained" or note(session.what_if, session.trace, session.model.config)
     )
     if changed:

@@ -13,7 +13,7 @@ from viz.i18n.errors import translate_error
 from viz.i18n.format import attention_name, check_explanation, check_name, in_turn, significant
 from viz.state.session import Key, Session, current_session
 from viz.state.texts import model_and_text, write_source
-from viz.state.token_groups import found, merged, run_of, turn
+from viz.state.token_groups import merged, run_of, text_groups, turn
 from viz.state.what_if import elsewhere, note
 from viz.ui import long_text
 
@@ -68,7 +68,7 @@ def token_bar(session: Session, later: bool = False) -> View:
     words |= {"fold": _("Fold or unfold this bar"), "follow": _("checks follow")}
     guesses = [_guess(guess, session.model) for guess in session.model.guesses(session.trace)]
     data |= {"notes": notes, "badges": badges, "words": words, "guesses": guesses, "pin": pinned(session, compared)}
-    data["pieces"] = {"found": bool(found(session)), "merged": bool(runs), "words": _pieces_words()}
+    data["pieces"] = {"found": bool(text_groups(session)), "merged": bool(runs), "words": _pieces_words()}
     config = session.model.config
     not_made = (translate_error(session.what_if.refused), elsewhere(session.what_if, session.trace, config))
     data["changed"] = {

@@ -73,8 +73,8 @@ def unless_absent(make: Callable[[], Made]) -> tuple[Made | None, str]:
 
 def beside_pin(make: Callable[[], Made]) -> tuple[Made | None, str]:
     """The same of the pinned model, whose sentence says so."""
-    made, absent = unless_absent(make)
-    return made, f"{_('pinned')}: {absent}" if absent else ""
+    value, absent = unless_absent(make)
+    return value, f"{_('pinned')}: {absent}" if absent else ""
 
 
 def lacks(network: object, *names: str) -> bool:

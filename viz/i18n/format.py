@@ -81,7 +81,7 @@ def literal(text: str) -> str:
     """A sentence in which strangers' names may be, as Markdown that shows it as it is: no link, picture or formula.
     What would turn the direction of the rest is shown by its code.
     """
-    text = TURNING.sub(lambda found: f"<U+{ord(found[0]):04X}>", text)
+    text = TURNING.sub(lambda match: f"<U+{ord(match[0]):04X}>", text)
     broken = LATER.sub("\\g<0>\N{WORD JOINER}", " ".join(text.splitlines()).lstrip(" "))
     first, rest = FIRST.match(broken), MARKS.sub(r"\\\g<0>", broken)
     return f"\\{rest}" if first and not first[0].isdigit() else FIRST.sub(r"\g<0>\\", rest) if first else rest

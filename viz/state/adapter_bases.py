@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from viz.state.checkpoints import CheckpointEntry
 
 
-def base_of(place: CheckpointEntry, here: Sequence[CheckpointEntry], told: str = "") -> Path | None:
+def base_of(place: CheckpointEntry, here: Sequence[CheckpointEntry], hints: str = "") -> Path | None:
     """The folder of an adapter's base; None: it is no adapter, or one that is not merged.
 
     here: everything that can be looked at. told: a text of `LoadHints`, which may name the base.
@@ -29,19 +29,19 @@ def base_of(place: CheckpointEntry, here: Sequence[CheckpointEntry], told: str =
     entry = place.listed()
     if entry.base is None:
         return None
-    chosen = LoadHints.read(told).base
+    chosen = LoadHints.read(hints).base
     named = chosen or entry.base
     others = [each for each in here if each.path != place.path]
-    if chosen and (found := next((each for each in others if each.name == chosen), None)):
-        return found.path
-    own = place.origin == "opened" or (chosen is not None and told != given_hints(place.name))
+    if chosen and (base := next((each for each in others if each.name == chosen), None)):
+        return base.path
+    own = place.origin == "opened" or (chosen is not None and hints != given_hints(place.name))
     if may_be_anywhere(own) and (found_path := path_of_base(place.path, named, None if chosen else entry.revision)):
         return found_path
     last = PurePosixPath(named.replace("\\", "/")).name
-    found = next((each for each in others if last and last in (each.name, each.path.name)), None)
-    if found is None:
+    base = next((each for each in others if last and last in (each.name, each.path.name)), None)
+    if base is None:
         raise base_missing(place.name, entry.family, named)
-    return found.path
+    return base.path
 
 
 def may_be_anywhere(visitors: bool) -> bool:

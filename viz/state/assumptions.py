@@ -69,8 +69,8 @@ def forget(name: str) -> None:
 
 def chosen(model: TextModel) -> dict[str, int | str]:
     """What may be told otherwise of a model, with what it was opened with."""
-    found = model.training.get("open")
-    return {name: found[name] for name in OPEN if name in found} if isinstance(found, dict) else {}
+    options = model.training.get("open")
+    return {name: options[name] for name in OPEN if name in options} if isinstance(options, dict) else {}
 
 
 def fields(
@@ -124,13 +124,13 @@ def fields(
         row.number_input(_("A target begins with id"), 0, tokens - 1, values["start"], key=keys["start"], width=190)
     if "base" in values:
         row.selectbox(_("Its base"), bases, None, key=keys["base"], placeholder="?", width=260)
-    found = {each: st.session_state.get(key) for each, key in keys.items()}
-    if "alphabet" in found:
-        found["alphabet"] = str(found["alphabet"] or "").replace(LINE_BREAK, "\n")
+    entries = {each: st.session_state.get(key) for each, key in keys.items()}
+    if "alphabet" in entries:
+        entries["alphabet"] = str(entries["alphabet"] or "").replace(LINE_BREAK, "\n")
     row.button(
         _("Show it so"),
         key=f"{FIELD}_{name}",
-        disabled=None in found.values() or found == values,
+        disabled=None in entries.values() or entries == values,
         on_click=_tell,
         args=(name, keys, show),
     )
@@ -139,11 +139,11 @@ def fields(
 def _tell(name: str, keys: dict[str, str], show: Callable[[str], None]) -> None:
     from model.checkpoints.load_hints import LoadHints
 
-    found: dict[str, Any] = {each: st.session_state[key] for each, key in keys.items()}
-    if "alphabet" in found:
-        found["alphabet"] = str(found["alphabet"] or "").replace(LINE_BREAK, "\n") or None
-    found["prefix"] = found.get("prefix") or None
-    st.session_state[KNOWN][name] = LoadHints(**found).text()
+    entries: dict[str, Any] = {each: st.session_state[key] for each, key in keys.items()}
+    if "alphabet" in entries:
+        entries["alphabet"] = str(entries["alphabet"] or "").replace(LINE_BREAK, "\n") or None
+    entries["prefix"] = entries.get("prefix") or None
+    st.session_state[KNOWN][name] = LoadHints(**entries).text()
     show(name)
 
 
@@ -181,19 +181,21 @@ def _read(text: str) -> str:
 
 def assumed(model: TextModel) -> list[str]:
     """What its weights do not say and was assumed, each in a few words; a file may have written what is quoted."""
-    found = model.training.get("assumed")
-    return [translate_error(each)[:200] for each in found if isinstance(each, str)] if isinstance(found, list) else []
+    reasons = model.training.get("assumed")
+    return (
+        [translate_error(each)[:200] for each in reasons if isinstance(each, str)] if isinstance(reasons, list) else []
+    )
 
 
 def missing(model: TextModel) -> dict[str, list[str]]:
     """Names of the quantities that it does not have, those of all layers as one, by the sentence why."""
-    found: dict[str, list[str]] = {}
+    by_reason: dict[str, list[str]] = {}
     for name, reason in ({} if model.network.ours else model.network.missing).items():
         named = re.sub(r"\.\d+\.", ".*.", name)
-        names = found.setdefault(reason_words(reason), [])
+        names = by_reason.setdefault(reason_words(reason), [])
         if named not in names:
             names.append(named)
-    return found
+    return by_reason
 
 
 def unused(model: TextModel) -> str:
@@ -215,8 +217,8 @@ def models_of(model: TextModel) -> list[str]:
 
 
 def _names(model: TextModel, key: str) -> list[str]:
-    found = model.training.get(key)
-    return [str(name) for name in found] if isinstance(found, list) else []
+    names = model.training.get(key)
+    return [str(name) for name in names] if isinstance(names, list) else []
 
 
 def _short(names: Sequence[str]) -> str:

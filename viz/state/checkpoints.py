@@ -76,8 +76,8 @@ def saved_names() -> Sequence[str]:
     from model.runtime.files import finish_all
 
     finish_all(saved_folder())
-    found = {path.parent.name for path in saved_folder().glob("*/config.json")}
-    return sorted(name for name in found - set(bundled_names()) if not name.startswith("."))
+    names = {path.parent.name for path in saved_folder().glob("*/config.json")}
+    return sorted(name for name in names - set(bundled_names()) if not name.startswith("."))
 
 
 def checkpoint_names() -> Sequence[str]:
@@ -107,16 +107,16 @@ def given_hints(name: str = "") -> str:
 def words_after(*names: str) -> list[str]:
     """Values of an option of the command line that has these names, as often as it is there."""
     words = sys.argv[1:]
-    found = [value for name, sign, value in (word.partition("=") for word in words) if name in names and sign]
-    return found + [after for before, after in pairwise(words) if before in names]
+    values = [value for name, sign, value in (word.partition("=") for word in words) if name in names and sign]
+    return values + [after for before, after in pairwise(words) if before in names]
 
 
 def places(opened: Sequence[CheckpointEntry] = ()) -> list[CheckpointEntry]:
     """Everything that is here, each under a name of its own. opened: by this session."""
-    found = [*opened]
+    entries = [*opened]
     own = {place.name for place in opened}  # another session may save one under a name that this one has opened
-    found += [CheckpointEntry(name, CHECKPOINTS / name, "bundled") for name in bundled_names()]
-    found += [CheckpointEntry(name, saved_folder() / name, "saved") for name in saved_names() if name not in own]
+    entries += [CheckpointEntry(name, CHECKPOINTS / name, "bundled") for name in bundled_names()]
+    entries += [CheckpointEntry(name, saved_folder() / name, "saved") for name in saved_names() if name not in own]
     wanted = os.environ.get(MODELS, "").strip()
     folder = Path(wanted).expanduser() if wanted else None
     configured: list[Path] = []
@@ -126,12 +126,12 @@ def places(opened: Sequence[CheckpointEntry] = ()) -> list[CheckpointEntry]:
         configured = [folder, *filter(Path.is_dir, inside)] if itself else inside
     for origin, paths in (("given", given_paths()), ("folder", configured)):
         for path in paths:
-            if not any(place.path == path for place in found):
-                found.append(
-                    CheckpointEntry(unused(path.name or str(path), (place.name for place in found)), path, origin)
+            if not any(place.path == path for place in entries):
+                entries.append(
+                    CheckpointEntry(unused(path.name or str(path), (place.name for place in entries)), path, origin)
                 )
     order = ("opened", "given", "folder", "saved", "bundled")
-    return sorted(found, key=lambda place: order.index(place.origin))
+    return sorted(entries, key=lambda place: order.index(place.origin))
 
 
 def is_checkpoint(path: Path) -> bool:
@@ -146,15 +146,15 @@ def is_checkpoint(path: Path) -> bool:
 def unused(name: str, taken: Iterable[str]) -> str:
     """The name, with a number where it is taken; another one for what would be a folder elsewhere in an archive."""
     plain = UNNAMED if name in ("", ".", "..") or {"/", "\\"} & set(name) else name
-    used, found, number = set(taken), plain, 1
-    while found in used:
+    used, candidate, number = set(taken), plain, 1
+    while candidate in used:
         number += 1
-        found = f"{plain}-{number}"
-    return found
+        candidate = f"{plain}-{number}"
+    return candidate
 
 
 def open_place(
-    place: CheckpointEntry, precision: str | None = None, told: str = "", base: Path | None = None
+    place: CheckpointEntry, precision: str | None = None, hints: str = "", base: Path | None = None
 ) -> TextModel:
     """The model of a checkpoint; sessions share it, but for what one of them has opened.
 
@@ -171,8 +171,8 @@ def open_place(
     dtype = precision or str(choose_dtype()).removeprefix("torch.")
     opener = _open_own if place.origin == "opened" else _open_shared
     beneath = None if base is None else (str(base), CheckpointEntry("", base, "").changed)
-    made: TextModel = opener(place.name, str(place.path), place.changed, str(choose_device()), dtype, told, beneath)
-    return made
+    model: TextModel = opener(place.name, str(place.path), place.changed, str(choose_device()), dtype, hints, beneath)
+    return model
 
 
 def find(name: str, here: Sequence[CheckpointEntry]) -> CheckpointEntry:
@@ -203,10 +203,10 @@ def _open_shared(
     changed: int,  # noqa: ARG001 - of the key in the cache
     device: str,
     dtype: str,
-    told: str,
+    hints: str,
     base: tuple[str, int] | None,
 ) -> TextModel:
-    return _open(name, path, device, dtype, told, base)
+    return _open(name, path, device, dtype, hints, base)
 
 
 @st.cache_resource(max_entries=2, show_spinner=False, scope="session")  # freed with its session
@@ -216,13 +216,13 @@ def _open_own(
     changed: int,  # noqa: ARG001 - of the key in the cache
     device: str,
     dtype: str,
-    told: str,
+    hints: str,
     base: tuple[str, int] | None,
 ) -> TextModel:
-    return _open(name, path, device, dtype, told, base)
+    return _open(name, path, device, dtype, hints, base)
 
 
-def _open(name: str, path: str, device: str, dtype: str, told: str, base: tuple[str, int] | None) -> TextModel:
+def _open(name: str, path: str, device: str, dtype: str, hints_text: str, base: tuple[str, int] | None) -> TextModel:
     """base: the path of an adapter's base, and what changes with it."""
     import torch
 
@@ -235,7 +235,7 @@ def _open(name: str, path: str, device: str, dtype: str, told: str, base: tuple[
     if device == "cpu":
         torch.set_num_threads(1)  # a sentence gains nothing from a second thread, the browser needs the core
         is_faster(1)  # measured now, and not while somebody types
-    hints = asdict(LoadHints.read(told)) | ({} if base is None else {"base": base[0]})
+    hints = asdict(LoadHints.read(hints_text)) | ({} if base is None else {"base": base[0]})
     model = open_checkpoint(path, torch.device(device), DTYPES[dtype], **hints)
     model.name = name  # a folder of Hugging Face's cache is called by a number
     spare_collections()
@@ -293,21 +293,21 @@ def opened(session: Session) -> Opened | None:
         key = st.query_params.get(Part.SESSION, "")
         _know(session, key if key and sessions().take(key, browsers.browser()) else "")
     key = st.session_state[Part.KEY]
-    found = sessions().get(key) if key else None
-    if found:
+    record = sessions().get(key) if key else None
+    if record:
         _window(key)
-    return found
+    return record
 
 
 def begin(session: Session) -> Opened:
     """The same, for something to be added."""
-    found = opened(session)
-    if found is None:
+    record = opened(session)
+    if record is None:
         key = secrets.token_urlsafe(12)
-        found = sessions().begin(key, browsers.browser())
+        record = sessions().begin(key, browsers.browser())
         _window(key)
         _know(session, key)
-    return found
+    return record
 
 
 def _know(session: Session, key: str) -> None:
@@ -318,8 +318,8 @@ def _know(session: Session, key: str) -> None:
 
 def own_places(session: Session) -> list[CheckpointEntry]:
     """What only this session sees."""
-    found = opened(session)
-    return [CheckpointEntry(name, path, "opened") for name, path in found.places.items()] if found else []
+    record = opened(session)
+    return [CheckpointEntry(name, path, "opened") for name, path in record.places.items()] if record else []
 
 
 def own_names(session: Session) -> list[str]:
@@ -344,5 +344,5 @@ def add(session: Session, name: str, path: Path) -> str:
 
 def remove(session: Session, name: str) -> bool:
     """Take it out of this session's list; whether it was there."""
-    found = opened(session)
-    return bool(found and found.places.pop(name, None))
+    record = opened(session)
+    return bool(record and record.places.pop(name, None))

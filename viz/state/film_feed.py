@@ -51,9 +51,9 @@ def film_data(
             sent.begin(film.edition)
         steps = film.steps
         size = sum(math.prod(film.shape(kind)) for kind in film.kinds)
-        kept = [int(step) for step in steps[thinned(len(steps), max(2, MOST // max(1, size)))]]
-        kept = kept if more else [step for step in kept if step in sent.steps]
-        fresh = [step for step in kept if step not in sent.steps]
+        sent_steps = [int(step) for step in steps[thinned(len(steps), max(2, MOST // max(1, size)))]]
+        sent_steps = sent_steps if more else [step for step in sent_steps if step in sent.steps]
+        fresh = [step for step in sent_steps if step not in sent.steps]
         after = min(fresh, default=int(steps[-1]) + 1) - 1
         chosen = np.isin(steps[steps > after], fresh)
         names = (*film.kinds, LOSS, TOKENS, PROBABILITIES, NORMS)
@@ -62,9 +62,9 @@ def film_data(
     weights = [series[kind].reshape(len(fresh), math.prod(series[kind].shape[1:])) for kind in film.kinds]
     tokens = series[TOKENS].astype(np.int32)
     new = sorted(set(np.unique(tokens).tolist()) - sent.tokens)
-    sent.steps, sent.tokens = set(kept), sent.tokens.union(new)
+    sent.steps, sent.tokens = set(sent_steps), sent.tokens.union(new)
     tokenizer = film.model.target_tokenizer
-    header |= {"steps": kept, "run": run.number, "names": {token: tokenizer.label(token) for token in new}}
+    header |= {"steps": sent_steps, "run": run.number, "names": {token: tokenizer.label(token) for token in new}}
     empty = np.zeros((len(fresh), 0), np.uint8)
     return header, [
         np.array(fresh, np.int32),
@@ -78,11 +78,11 @@ def film_data(
 
 def thinned(count: int, most: int) -> NDArray[np.intp]:
     """Which of so many frames are sent: all, or every second, fourth … and the last."""
-    kept, every = np.arange(count), 1
-    while len(kept) > max(most, 2):
+    indices, every = np.arange(count), 1
+    while len(indices) > max(most, 2):
         every *= 2
-        kept = np.unique(np.append(np.arange(0, count, every), count - 1))
-    return kept
+        indices = np.unique(np.append(np.arange(0, count, every), count - 1))
+    return indices
 
 
 def described(film: Film) -> dict[str, Any]:

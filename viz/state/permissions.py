@@ -59,8 +59,8 @@ LIMITS: dict[Quota, tuple[float, float | None]] = {
 
 def may(permission: Permission) -> bool:
     """Whether visitors may do it. What is neither 0 nor 1 says nothing."""
-    said = os.environ.get(permission, "").strip()
-    return said == "1" if said in ("0", "1") else not is_public()
+    setting = os.environ.get(permission, "").strip()
+    return setting == "1" if setting in ("0", "1") else not is_public()
 
 
 def limit(quota: Quota) -> float | None:
@@ -68,10 +68,10 @@ def limit(quota: Quota) -> float | None:
     public, private = LIMITS[quota]
     usual = public if is_public() else private
     try:
-        said = float(os.environ.get(quota, ""))
+        setting = float(os.environ.get(quota, ""))
     except ValueError:
         return usual
-    return said if 0 < said < float("inf") else usual
+    return setting if 0 < setting < float("inf") else usual
 
 
 def longest_text() -> int:

@@ -16,11 +16,11 @@ Made = TypeVar("Made")
 
 def cached_for_pin(pin: Pin, key: Hashable, made_of: tuple[object, ...], make: Callable[[], Made]) -> Made:
     """What `make` gave for these on the pin, kept by the pin itself; only the last of a key."""
-    known = pin.made.get(key)
+    known = pin.cache.get(key)
     if known is None or known[0] != made_of:
-        known = pin.made[key] = (made_of, make())
-    made: Made = known[1]
-    return made
+        known = pin.cache[key] = (made_of, make())
+    value: Made = known[1]
+    return value
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Pin:
     model: TextModel
     texts: tuple[Tokens, Tokens | None]  # source and target
     ended: bool = True
-    made: dict[Any, Any] = field(
+    cache: dict[Any, Any] = field(
         default_factory=dict, init=False, compare=False, repr=False
     )  # of it: see cached_for_pin
 

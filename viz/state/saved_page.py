@@ -19,19 +19,19 @@ class Choices:
     views: list[tuple[str, str, bytes]] = field(default_factory=list)
     left_out: bool = False
 
-    def add(self, key: str, trigger: str, value: Any, shown: str, data: bytes) -> bool:
-        """A click on the view `key`, by what its script triggers, shows these bytes in the view `shown`; whether there
+    def add(self, key: str, trigger: str, value: Any, target: str, data: bytes) -> bool:
+        """A click on the view `key`, by what its script triggers, shows these bytes in the view `target`; whether there
         is room. If not, there are none at all.
         """
         click = f"{key} {trigger} {json.dumps(value, separators=(',', ':'))}"
-        self.views.append((click, shown, data))
+        self.views.append((click, target, data))
         self.left_out = sum(len(data) for _click, _shown, data in self.views) > MOST
         if self.left_out:
             self.views.clear()
         return not self.left_out
 
     def header(self) -> dict[str, Any]:
-        return {"choices": [[click, shown] for click, shown, _data in self.views], "left_out": self.left_out}
+        return {"choices": [[click, target] for click, target, _data in self.views], "left_out": self.left_out}
 
     def arrays(self) -> list[NDArray[np.uint8]]:
         return [np.frombuffer(data, np.uint8) for _click, _shown, data in self.views]

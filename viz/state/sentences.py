@@ -28,8 +28,8 @@ Pair = tuple[str, str]
 def sentences(session: Session) -> list[Pair]:
     """All of them in their order, as they were when they were last left; empty where there are not several."""
     try:
-        found = json.loads(session.address.get(SENTENCES) or "[]")
-        pairs = [(str(source), str(target)) for source, target in found]
+        entries = json.loads(session.address.get(SENTENCES) or "[]")
+        pairs = [(str(source), str(target)) for source, target in entries]
     except (ValueError, TypeError):  # an address that somebody wrote by hand
         return []
     return pairs if 1 < len(pairs) <= MOST else []
@@ -37,9 +37,9 @@ def sentences(session: Session) -> list[Pair]:
 
 def place(session: Session) -> int:
     """Which of them is in the fields."""
-    said = session.address.get(PLACE) or ""
+    number = session.address.get(PLACE) or ""
     last = max(len(sentences(session)) - 1, 0)
-    return min(max(int(said) - 1, 0), last) if said.isascii() and said.isdigit() and len(said) < 5 else 0
+    return min(max(int(number) - 1, 0), last) if number.isascii() and number.isdigit() and len(number) < 5 else 0
 
 
 def others(session: Session, most: int) -> list[Pair]:
@@ -52,12 +52,12 @@ def read(model: TextModel, pairs: Sequence[Pair]) -> list[dict[str, Tokens]]:
     """Their tokens by side; of a model that has targets, those that are not typed are what it writes."""
     from model.inference.models import Translator
 
-    found = [{"source": model.source_tokens(source)} for source, _target in pairs]
+    tokens_of_pairs = [{"source": model.source_tokens(source)} for source, _target in pairs]
     if pairs and isinstance(model, Translator):
-        made = model.generate_batch([source for source, _target in pairs])
-        for each, (_source, target), written in zip(found, pairs, made, strict=True):
+        translations = model.generate_batch([source for source, _target in pairs])
+        for each, (_source, target), written in zip(tokens_of_pairs, pairs, translations, strict=True):
             each["target"] = model.target_tokens(target) if target else model.target_tokenizer.written(written.ids)
-    return found
+    return tokens_of_pairs
 
 
 def step(session: Session, by: int) -> None:
@@ -98,7 +98,7 @@ def into_one(session: Session) -> None:
 
 def _as_typed(session: Session) -> list[Pair]:
     """All of them, with what is typed now."""
-    model = session.model if session.shown else session.stage.model
+    model = session.model if session.traced_input else session.stage.model
     now = (typed(Key.SOURCE, first_source(model)), typed(Key.TARGET, ""))
     every, at = sentences(session), place(session)
     return [*every[:at], now, *every[at + 1 :]]
@@ -113,8 +113,8 @@ def _fits(session: Session, every: list[Pair]) -> bool:
     letters = sum(len(text) for pair in every for text in pair)
     if len(every) <= MOST and letters <= longest_text():
         return True
-    told = _("At most {most} sentences of {letters} characters together can be stepped through: these are {count}.")
-    session.notice = told.format(most=MOST, letters=f"{longest_text():,}", count=len(every))
+    refusal = _("At most {most} sentences of {letters} characters together can be stepped through: these are {count}.")
+    session.notice = refusal.format(most=MOST, letters=f"{longest_text():,}", count=len(every))
     return False
 
 

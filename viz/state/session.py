@@ -86,10 +86,10 @@ class Session:
 
     Four values are its visitor's state: `texts`, `selection`, `training` and `address`.
 
-    pin: what every view is compared with. differing: views show differences from it, and not values. shown: None until
-    the first input has gone through a model. stage: how the page is drawn, as the
-    script left it. lock: held while an input is traced and drawn. token: by which the browser's channel finds the
-    session. memory: what was computed, by its use.
+    pin: what every view is compared with. differing: views show differences from it, and not values. traced_input: None
+    until the first input has gone through a model. stage: the page's layout, as the script left it. lock: held while an
+    input is traced and drawn. token: by which the browser's channel finds the session. memory: what was computed, by
+    its use.
     """
 
     texts: InputTexts = field(default_factory=InputTexts, kw_only=True)
@@ -116,7 +116,7 @@ class Session:
     what_if: WhatIf = field(default_factory=WhatIf)
     pin: Pin | None = None
     differing: bool = False
-    shown: TracedInput | None = None
+    traced_input: TracedInput | None = None
     generation: Generation | None = None  # the target, when the model wrote it
     origin: Origin = ""  # of a target that was not typed
     traced: tuple[str, str] = ("", "")
@@ -159,9 +159,9 @@ class Session:
         Raises:
             LookupError: nothing is yet: no page draws its views before.
         """
-        if self.shown is None:
+        if self.traced_input is None:
             raise LookupError("no input has gone through a model yet")
-        return self.shown
+        return self.traced_input
 
     @property
     def edits(self) -> dict[str, int]:
@@ -175,9 +175,9 @@ class Session:
         Raises:
             LookupError: as `current` does.
         """
-        shown = self.current
-        texts = shown.source, shown.target, self.ended
-        return Inputs(shown.model, shown.trace, self.comparison, self.selection, *texts, self.pin)
+        traced_input = self.current
+        texts = traced_input.source, traced_input.target, self.ended
+        return Inputs(traced_input.model, traced_input.trace, self.comparison, self.selection, *texts, self.pin)
 
     @property
     def model(self) -> TextModel:
@@ -198,7 +198,7 @@ class Session:
     @property
     def comparison(self) -> Comparison | None:
         """The trace beside the pinned one; None while nothing is pinned."""
-        if self.pin is None or self.shown is None:
+        if self.pin is None or self.traced_input is None:
             return None
         known = self._comparison
         if known is None or known.trace is not self.trace or known.pinned is not self.pin.trace:
@@ -227,8 +227,8 @@ class Session:
             and not self.what_if.changes
             and (not override or override.model is override.trained)
         )
-        told = (*self.traced, self.model.name) if plain else (None, None, None)
-        for name, value in zip(PINNED, told, strict=True):
+        values = (*self.traced, self.model.name) if plain else (None, None, None)
+        for name, value in zip(PINNED, values, strict=True):
             self.address.set(name, value)
 
     def release(self) -> None:
@@ -244,16 +244,16 @@ class Session:
         known = self.memory.get(key)
         if known is None or known[0] != made_of:
             known = self.memory[key] = (made_of, make())
-        made: Made = known[1]
-        return made
+        value: Made = known[1]
+        return value
 
     def moment(self, key: str, data: bytes) -> int:
         """When a view was drawn so: grows from drawing to drawing, and stays while its bytes are the same."""
         with self.lock:
-            known, found = self._drawn.get(key), hash(data)
-            if known is None or known[0] != found:
+            known, digest = self._drawn.get(key), hash(data)
+            if known is None or known[0] != digest:
                 self._moment += 1
-                known = self._drawn[key] = found, self._moment
+                known = self._drawn[key] = digest, self._moment
             return known[1]
 
     def change(self, changes: Sequence[AttentionChange]) -> None:
@@ -281,7 +281,7 @@ class Session:
         try:
             return self._trace_input(model, source, target, writer)
         except NoRoomError:
-            if self.shown is None:
+            if self.traced_input is None:
                 raise
         self.forget()  # not in the handler, whose traceback holds what the pass has recorded
         return self._trace_input(model, source, target, writer)
@@ -291,12 +291,12 @@ class Session:
         from model.runtime.memory import collect
 
         self.cancel_long_text_job()
-        self.shown = self.long_text_job = self._comparison = self.what_if.plain = self.what_if._trace = None
+        self.traced_input = self.long_text_job = self._comparison = self.what_if.plain = self.what_if._trace = None
         self.memory.clear()
         collect.expect()
 
     def _trace_input(self, model: TextModel, source: str, target: str, writer: TextModel | None) -> Trace:
-        wanted, before = (source, target), self.shown
+        wanted, before = (source, target), self.traced_input
         plain: Trace | None = None
         trained = (
             self.training.step is not None
@@ -336,7 +336,7 @@ class Session:
     def _show(self, model: TextModel, plain: Trace | None, source: Tokens, target: Tokens | None) -> Trace:
         """The trace with the what-if changes; plain: without them, None where it is the one of before."""
         trace = self.what_if.look(model, plain, source, target)
-        self.shown = TracedInput(model, trace, source, target)
+        self.traced_input = TracedInput(model, trace, source, target)
         if self.long_text_job is not None and self.long_text_job.trace is not trace:
             self.long_text_job = None  # with all that it keeps of the text before
         return trace
@@ -344,12 +344,12 @@ class Session:
     @property
     def is_long(self) -> bool:
         """Whether the checks of the trace take longer than a page should wait."""
-        return self.shown is not None and len(self.trace.source_tokens) + len(self.trace.target_tokens) > LONG
+        return self.traced_input is not None and len(self.trace.source_tokens) + len(self.trace.target_tokens) > LONG
 
     @property
     def is_large(self) -> bool:
         """Whether what is computed of the trace may need much memory: each operation then asks for it."""
-        if self.shown is None:
+        if self.traced_input is None:
             return False
         tokens = len(self.trace.source_tokens) + len(self.trace.target_tokens)
         heads = getattr(self.model.config, "n_heads", 1)  # additive attention has none to be told apart
@@ -360,7 +360,7 @@ class Session:
         """The target that was not typed."""
         if self.generation:
             return self.generation.text
-        return self.model.target_tokenizer.decode(self.target.ids) if self.shown and self.target else ""
+        return self.model.target_tokenizer.decode(self.target.ids) if self.traced_input and self.target else ""
 
     def select(self, **parts: int) -> None:
         """Choose a layer, head or query, and put it into the address bar."""
@@ -379,16 +379,16 @@ class Session:
 
 def wake_for_job(session: weakref.ref[Session]) -> None:
     """Have the windows of a session, if it is still there, look at its jobs."""
-    if (found := session()) is not None:
-        found.job_news = True
-        found.wake()
+    if (live_session := session()) is not None:
+        live_session.job_news = True
+        live_session.wake()
 
 
 def choice(options: Sequence[str], default: str, key: str) -> str:
     """What is chosen from a row of buttons, known before they are drawn."""
     session = current_session()
-    asked = session.address.get(key)
-    wish = session.address.widget_values.get(key, asked) if by_channel() else st.session_state.get(key, asked)
+    request = session.address.get(key)
+    wish = session.address.widget_values.get(key, request) if by_channel() else st.session_state.get(key, request)
     return str(wish) if wish in options else default
 
 
@@ -396,13 +396,13 @@ def choose(
     label: str, options: Sequence[str], default: str, key: str, words: Callable[[str], str], place: DeltaGenerator
 ) -> str:
     """A row of buttons whose choice is in the address bar, by its name and not by its words in one language."""
-    asked = current_session().address.pending_choices.pop(key, None)
-    if asked in options:  # set now: what a callback sets before it has all drawn again does not reach the browser
-        st.session_state[key] = asked
+    request = current_session().address.pending_choices.pop(key, None)
+    if request in options:  # set now: what a callback sets before it has all drawn again does not reach the browser
+        st.session_state[key] = request
     chosen = place.segmented_control(
         label,
         options,
-        default=None if asked in options else choice(options, default, key),
+        default=None if request in options else choice(options, default, key),
         format_func=lambda option: in_language(words(option)),
         key=key,
         required=True,
@@ -452,6 +452,6 @@ def attention_kinds(network: nn.Module) -> list[AttentionKind]:
 
 def address_count(name: str) -> int | None:
     """The whole number that a parameter of the address bar is, if it is one below 100,000."""
-    begun = by_channel() or Key.SESSION in st.session_state  # else the session is being made of the address
-    text = (current_session().address.get(name) if begun else st.query_params.get(name)) or ""
+    exists = by_channel() or Key.SESSION in st.session_state  # else the session is being made of the address
+    text = (current_session().address.get(name) if exists else st.query_params.get(name)) or ""
     return int(text) if text.isascii() and text.isdigit() and len(text) < 6 else None

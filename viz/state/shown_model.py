@@ -74,7 +74,7 @@ class State:
     when the user deleted it. opened: what the last model was opened of. opening: the one that is being opened.
     """
 
-    shown: str = ""
+    current: str = ""
     wanted: str = ""
     refused: str = ""
     precision: str = ""
@@ -89,8 +89,8 @@ class State:
 
 def state() -> State:
     """This session's."""
-    found: State = st.session_state.setdefault(Part.STATE, State())
-    return found
+    value: State = st.session_state.setdefault(Part.STATE, State())
+    return value
 
 
 def let_go() -> None:
@@ -112,8 +112,8 @@ def model_names(here: Sequence[CheckpointEntry]) -> list[str]:
 
 
 def _may_be_model(place: CheckpointEntry) -> bool:
-    found = place.listed()
-    return found.computes and ((place.path / "config.json").is_file() or not found.problem)
+    listing = place.listed()
+    return listing.computes and ((place.path / "config.json").is_file() or not listing.problem)
 
 
 def first_index(here: Sequence[CheckpointEntry], names: Sequence[str]) -> int:
@@ -142,8 +142,8 @@ def _open(here: Sequence[CheckpointEntry], name: str) -> TextModel:
 def _of_place(here: Sequence[CheckpointEntry], name: str) -> tuple[CheckpointEntry, str, str, Path | None]:
     """What the model of that name is opened of."""
     place = find(name, here)
-    told = assumptions.hints_for(name, place.origin == "given")
-    return place, precision(), told, adapter_bases.base_of(place, here, told)
+    hints = assumptions.hints_for(name, place.origin == "given")
+    return place, precision(), hints, adapter_bases.base_of(place, here, hints)
 
 
 def open_shown(here: Sequence[CheckpointEntry], name: str, waiting: Callable[[float], None]) -> TextModel:
@@ -185,9 +185,9 @@ def is_open(name: str) -> None:
     """
     known = state()
     known.failed.clear()
-    if name != known.shown and name != known.wanted:
+    if name != known.current and name != known.wanted:
         forget_refusal()
-    known.shown, known.precision = name, precision()
+    known.current, known.precision = name, precision()
 
 
 def forget_refusal() -> None:
@@ -220,7 +220,7 @@ def cancel(names: Sequence[str]) -> None:
     """Show the model of before, or a bundled one, in the place of the one that is being opened. In a callback."""
     give_up()
     let_go()
-    others = [state().shown, *bundled_names()]
+    others = [state().current, *bundled_names()]
     show(next(each for each in others if each in names and each != st.session_state.get(Key.MODEL)))
 
 
@@ -231,15 +231,15 @@ def fall_back(name: str, reason: str, page: str, names: Sequence[str], words: Ma
     known = state()
     first = not known.failed
     known.failed.add(name)
-    others = [known.shown, *bundled_names()]
+    others = [known.current, *bundled_names()]
     known.wanted = next((each for each in others if each in names and each not in known.failed), "")
     if first:
         reason = reason.removeprefix(f"{name}: ").removeprefix(f"{name}：")
-        said = stopped(_("{name} was not opened: {reason}").format(name=name, reason=reason))
+        sentence = stopped(_("{name} was not opened: {reason}").format(name=name, reason=reason))
         if known.wanted:
-            before = _("{name} is shown as before.") if known.wanted == known.shown else _("{name} is shown instead.")
-            said = in_turn(said, before.format(name=words.get(known.wanted, known.wanted)))
-        known.refused, known.refusal = name, (said, page)
+            before = _("{name} is shown as before.") if known.wanted == known.current else _("{name} is shown instead.")
+            sentence = in_turn(sentence, before.format(name=words.get(known.wanted, known.wanted)))
+        known.refused, known.refusal = name, (sentence, page)
     return bool(known.wanted)
 
 

@@ -87,7 +87,7 @@ def follow_model(session: Session, model: TextModel) -> None:
     """Another model: the texts stay, unless they were only the example of the one before, or this one cannot read them;
     such ones come back with the model that they were put away with.
     """
-    before = session.model if session.shown else model
+    before = session.model if session.traced_input else model
     if before.name == model.name:
         return
     example, given = first_source(before), texts(before)
@@ -123,5 +123,5 @@ def say(session: Session, model: TextModel) -> None:
 def model_and_text() -> tuple[TextModel, str]:
     """The model that is shown, or would be if it had room for its text, and what is typed."""
     session = current_session()
-    model: TextModel = session.model if session.shown else session.stage.model
+    model: TextModel = session.model if session.traced_input else session.stage.model
     return model, typed(Key.SOURCE, first_source(model))

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 PIECES, MERGED = "pieces", "merged"  # a parameter of the address bar, and its value where they are one
 
 
-def found(session: Session) -> dict[str, Pieces]:
+def text_groups(session: Session) -> dict[str, Pieces]:
     """By its side, the runs of each text; without those where no token is a piece."""
-    if session.shown is None:
+    if session.traced_input is None:
         return {}
     trace = session.trace
     every: dict[str, Pieces] = session.cached("pieces", (trace,), lambda: of_trace(session, trace))
@@ -53,7 +53,7 @@ def wanted(session: Session) -> bool:
 
 def merged(session: Session) -> dict[str, Pieces]:
     """By its side, the runs of each text that are shown as one; empty where they are shown apart."""
-    return found(session) if wanted(session) else {}
+    return text_groups(session) if wanted(session) else {}
 
 
 def merged_in(session: Session, film: Film) -> dict[str, Pieces]:

@@ -62,14 +62,14 @@ def trainings() -> TrainingRegistry:
 def training(session: Session) -> LiveTraining | None:
     """This session's training, found again by the address after a reload; being asked for is a sign of life."""
     key = session.training.run or session.address.get(RUN)
-    found = (trainings().get(key) or _kept(key)) if key else None
-    if found and found.unkept and session.training.unkept != found.number and is_own(session, found):
-        session.training.unkept, session.notice = found.number, found.unkept  # the script says it, once
+    live = (trainings().get(key) or _kept(key)) if key else None
+    if live and live.unkept and session.training.unkept != live.number and is_own(session, live):
+        session.training.unkept, session.notice = live.number, live.unkept  # the script says it, once
         session.rerun_requested = session.rerun_requested or by_channel()
-    if found and not session.training.run:
+    if live and not session.training.run:
         session.training.run = key or ""
         session.address.set(RUN, session.training.run)
-    return found
+    return live
 
 
 def is_own(session: Session, live: LiveTraining) -> bool:
@@ -105,19 +105,19 @@ def _kept(key: str) -> LiveTraining | None:
     from model.training.live.saved_training import read_kept
 
     with trainings().alone(key):
-        if found := trainings().get(key):  # another window was faster
-            return found
+        if live := trainings().get(key):  # another window was faster
+            return live
         try:
             left = read_kept(folder)
-            asked = left.start.config, left.material, left.settings, left.start.device
-            needed = trainings().require_room(key, *asked)
+            request = left.start.config, left.material, left.settings, left.start.device
+            needed = trainings().require_room(key, *request)
             given = {"source": left.source, "owner": left.owner, "batches": left.batches, "folder": folder, **quotas()}
 
-            def made(slots: Slots) -> LiveTraining:
+            def make_training(slots: Slots) -> LiveTraining:
                 first = left.start, left.material, left.settings, left.probe
                 return LiveTraining(*first, slots=slots, going_on=left, **given)
 
-            return trainings().begin(key, made, needed)
+            return trainings().begin(key, make_training, needed)
         except ValueError as error:
             logging.getLogger(__name__).exception("a training that was kept does not go on")
             _unreadable[key] = math.inf if isinstance(error, CheckpointError) else time.monotonic() + AGAIN
@@ -126,8 +126,8 @@ def _kept(key: str) -> LiveTraining | None:
 
 def steered(session: Session) -> LiveTraining | None:
     """This session's training, for its own visitor to steer; None for others."""
-    found = training(session)
-    return found if found is not None and is_own(session, found) else None
+    live = training(session)
+    return live if live is not None and is_own(session, live) else None
 
 
 def watched_only() -> str:
@@ -165,22 +165,22 @@ def begin(
 
     require_allowed(model.network.parameter_count())
     session.training.run = own_key(session) or secrets.token_urlsafe(9)
-    same = session.shown is not None and model is session.model
-    shown, typed = session.traced if same else (text or model.example or material.example, "")
-    tokens = session.source if same else model.source_tokens(shown)
+    same = session.traced_input is not None and model is session.model
+    text_traced, typed = session.traced if same else (text or model.example or material.example, "")
+    tokens = session.source if same else model.source_tokens(text_traced)
     target = session.target if same else None
     if isinstance(model, Translator) and not typed:
-        target = _answer(model, material, shown) or target or model.target_tokens("")
+        target = _answer(model, material, text_traced) or target or model.target_tokens("")
     probe = Probe(tokens, target)
 
-    def made(slots: Slots) -> LiveTraining:
+    def make_training(slots: Slots) -> LiveTraining:
         given = {"source": source, "owner": owner(session), "folder": kept_folder(session.training.run), **quotas()}
         return LiveTraining(model, material, settings, probe, slots=slots, batches=batches, **given)
 
-    live = trainings().begin(session.training.run, made, needed)
+    live = trainings().begin(session.training.run, make_training, needed)
     untyped = None
     if isinstance(model, Translator) and not typed:
-        untyped = _on_film(model, live.number, material, probe, shown)
+        untyped = _on_film(model, live.number, material, probe, text_traced)
     session.training.watching = Watching((live.number, probe), untyped)
     session.address.set(RUN, session.training.run)
     st.session_state[Key.MODEL] = ENTRY
@@ -207,10 +207,10 @@ def quotas() -> dict[str, Any]:
     from model.training.live.film import BUDGET, KEY_BUDGET
 
     minutes, film = limit(Quota.TRAINING_TIME), limit(Quota.FILM_SIZE)
-    found: dict[str, Any] = {} if minutes is None else {"longest": 60 * minutes}
+    limits: dict[str, Any] = {} if minutes is None else {"longest": 60 * minutes}
     if film is not None:
-        found |= {"budget": min(BUDGET, int(film * 1e6)), "key_budget": min(KEY_BUDGET, int(film * 1e6))}
-    return found
+        limits |= {"budget": min(BUDGET, int(film * 1e6)), "key_budget": min(KEY_BUDGET, int(film * 1e6))}
+    return limits
 
 
 @dataclass(frozen=True)
@@ -279,17 +279,17 @@ def plan_sentence(model: TextModel) -> str:
     """What the first click on a step trains on, and how."""
     plan, known = usual_plan(model), str(model.training.get("data") or "")
     if plan.own:
-        said = _("Trains on its run's own data: {data}.").format(data=data_name(plan.name))
+        data_sentence = _("Trains on its run's own data: {data}.").format(data=data_name(plan.name))
     elif known:
-        said = _(
+        data_sentence = _(
             "Trains on {data}: the data of its run, {own}, are not here, so losses cannot be compared with its own."
         ).format(data=data_name(plan.name), own=data_name(known))
     else:
-        said = _("Trains on {data}: what it has learnt from is unknown.").format(data=data_name(plan.name))
+        data_sentence = _("Trains on {data}: what it has learnt from is unknown.").format(data=data_name(plan.name))
     rate, smoothing = significant(plan.settings.rate), significant(plan.settings.label_smoothing)
     how = _("Rate {rate}, smoothing {smoothing}.").format(rate=rate, smoothing=smoothing)
     goes_on = _("Goes on from {name} as it is now; an untrained model begins on the page Training.")
-    return in_turn(said, how, goes_on.format(name=model.name))
+    return in_turn(data_sentence, how, goes_on.format(name=model.name))
 
 
 def is_task(session: Session, model: TextModel) -> bool:
@@ -324,7 +324,7 @@ def material_of(model: TextModel, data: Data) -> TrainingData:
     return sources.material_of(model.kind, data, units, 0, (model.source_tokenizer, model.target_tokenizer))
 
 
-def shown(session: Session, live: LiveTraining) -> TextModel:
+def newest_model(session: Session, live: LiveTraining) -> TextModel:
     """The model as it is after the newest step, and its trace of the text in the fields; the training watches it."""
     from model.training.live.frame_recorder import Probe
     from viz.state import texts

@@ -38,8 +38,8 @@ def admit(visitor: str, size: int) -> Reservation:
     from model.runtime.memory import ledger
 
     catalogue.use(next((each.stage.language for each in of(visitor) if each.stage), "en"))
-    if told := refused(Permission.UPLOADS):
-        raise ValueError(told)
+    if refusal := refused(Permission.UPLOADS):
+        raise ValueError(refusal)
     for quota, whose in ((Quota.UPLOAD_SIZE, visitor), (Quota.UPLOADS_SIZE, None)):
         most = limit(quota)
         if most is not None and held(whose) + size > 1e6 * most:

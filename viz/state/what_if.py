@@ -43,17 +43,21 @@ class WhatIf:
 
         Before and after are of the same tokens: the target that follows typing is what the unchanged model writes.
         """
-        trace, made = (self._trace, self._made) if plain is None else (plain, ())
+        trace, trace_changes = (self._trace, self._made) if plain is None else (plain, ())
         plain = plain or self.plain
         assert plain is not None
         assert trace is not None
         if self._aside and model is not self._model:
             self.changes, self._aside = self.listed, ()
             self.refused = self._why = ""
-        if self.changes != made:
+        if self.changes != trace_changes:
             trace = self._make(model, source, target) or plain
-            made = self.changes
-        self.plain, self._trace, self._made = plain, trace, made  # all at once: the computation may be given up before
+            trace_changes = self.changes
+        self.plain, self._trace, self._made = (
+            plain,
+            trace,
+            trace_changes,
+        )  # all at once: the computation may be given up before
         return trace
 
     def change(self, changes: Sequence[AttentionChange]) -> bool:
@@ -88,11 +92,11 @@ class WhatIf:
 
         heads = tuple(each for each in self.changes if isinstance(each, RemovedHead))
         masks = tuple(each for each in self.changes if not isinstance(each, RemovedHead))
-        trace, made, why = None, self.changes, ""
-        for made in dict.fromkeys((self.changes, masks, heads, ())):
+        trace, subset, why = None, self.changes, ""
+        for subset in dict.fromkeys((self.changes, masks, heads, ())):
             try:
-                if made:
-                    with intervening(model.network, made):
+                if subset:
+                    with intervening(model.network, subset):
                         trace = model.trace_tokens(source, target)
                 break
             except NoRoomError:
@@ -100,9 +104,9 @@ class WhatIf:
             except ValueError as error:
                 why = why or str(error)
         if why:
-            kept = set(made)
-            aside = (each for each in self.changes if each not in kept)
-            self._model, self._aside, self.changes = model, (*self._aside, *aside), made
+            possible = set(subset)
+            aside = (each for each in self.changes if each not in possible)
+            self._model, self._aside, self.changes = model, (*self._aside, *aside), subset
             self.refused = self._why = why
         return trace
 
@@ -191,8 +195,8 @@ def _place(layer: int | None, head: int | None) -> str:
 
 def _cell(query: int | None, key: int | None, visible: bool) -> str:
     asks = _("every query") if query is None else _("query {n}").format(n=query + 1)
-    asked = _("every key") if key is None else _("key {n}").format(n=key + 1)
-    return f"{asks} {'→' if visible else '↛'} {asked}"
+    key_name = _("every key") if key is None else _("key {n}").format(n=key + 1)
+    return f"{asks} {'→' if visible else '↛'} {key_name}"
 
 
 def _window(width: int | None, longest: int) -> str:

@@ -118,13 +118,13 @@ def follow(
     def views() -> Sequence[View]:
         for table in tables:
             table.look(wake)
-        return [shown for shown in [view()] if shown is not None]
+        return [region for region in [view()] if region is not None]
 
     drawn, wake = state(), current_session().wake_for_job
     if going := not all(each.ended for each in tables):
         watch(LiveRegion(state, drawn, views))
-    elif shown := view():
-        shown()
+    elif region := view():
+        region()
     for number, table in enumerate(tables):
         buttons(table, number)
     return going

@@ -59,8 +59,10 @@ class LongTextJob(TableJob):
         if (comparison := session.comparison) is not None:
             compared = [TableTask((CHANGES, comparison.pinned), self.heads or 1, lambda: comparison.changes is None)]
         wanted = {task.key for task in tasks}
-        kept = {key: value for key, value in values.items() if key[0] != COMBINED or key in wanted}  # which is large
-        super().__init__([*tasks, checking, *compared], kept)
+        values_left = {
+            key: value for key, value in values.items() if key[0] != COMBINED or key in wanted
+        }  # which is large
+        super().__init__([*tasks, checking, *compared], values_left)
 
     def compute(self) -> None:
         from model.runtime.room import asking
@@ -133,7 +135,7 @@ def all_maps(trace: Trace) -> list[Maps]:
 
 def is_very_long(session: Session) -> bool:
     """Whether the maps of the shown text are not waited for; while a model is trained, they are."""
-    if session.shown is None or session.training.step is not None:
+    if session.traced_input is None or session.training.step is not None:
         return False
     return sum(maps.cells for maps in all_maps(session.trace)) > SOON
 
@@ -212,4 +214,4 @@ def watch_job(session: Session, view: Callable[[], View | None]) -> None:
         now: LongTextJob | None = session.long_text_job
         return (True,) if now is None else (now.ended, now.paused, now.combined)
 
-    session.live_regions.append(LiveRegion(state, state(), lambda: [shown for shown in [view()] if shown]))
+    session.live_regions.append(LiveRegion(state, state(), lambda: [bar_view for bar_view in [view()] if bar_view]))

@@ -212,10 +212,12 @@ def harmless(frame: DataFrame) -> DataFrame:
     texts = [name for name in frame.columns if frame[name].dtype == object or str(frame[name].dtype) == "str"]
     if not texts:
         return frame
-    made = frame.copy()
+    table = frame.copy()
     for name in texts:
-        made[name] = [f"'{each}" if isinstance(each, str) and each.startswith(FORMULA) else each for each in made[name]]
-    return made
+        table[name] = [
+            f"'{each}" if isinstance(each, str) and each.startswith(FORMULA) else each for each in table[name]
+        ]
+    return table
 
 
 def choose_table(key: str, tables: Mapping[str, FigureTable]) -> str:
@@ -237,13 +239,13 @@ def stamp(trace: Trace) -> str:
     return " ".join(trace.source_tokens)
 
 
-def tell(said: str) -> None:
-    """What came of something that was asked for, as the session state has it under `said`: how, "good" or "wrong", and
+def tell(key: str) -> None:
+    """What came of something that was asked for, as the session state has it under `key`: how, "good" or "wrong", and
     a sentence. Good news are told once and go; what is wrong stays until something else is asked for.
     """
-    how, sentence, *_where = st.session_state.get(said) or ("", "")
+    how, sentence, *_where = st.session_state.get(key) or ("", "")
     if how == "good":
-        st.session_state[said] = None
+        st.session_state[key] = None
         st.toast(as_sentence(sentence), icon=":material/check:", duration="long")
     elif how == "wrong":
         st.error(as_sentence(sentence))

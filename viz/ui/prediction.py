@@ -91,9 +91,9 @@ class Subject:
         """The most probable tokens, and the actual one behind them if it is not among them; none where they are NaN."""
         if bool(self.logits[position].isnan().any()):
             return []
-        found: list[int] = self.logits[position].topk(min(count, self.logits.shape[-1])).indices.tolist()
+        tokens: list[int] = self.logits[position].topk(min(count, self.logits.shape[-1])).indices.tolist()
         actual = self.ids[position]
-        return found if actual == UNKNOWN or actual in found else [*found, actual]
+        return tokens if actual == UNKNOWN or actual in tokens else [*tokens, actual]
 
     def row(self, position: int, token: int, rank: int) -> dict[str, object]:
         """What a list of alternatives says of a token besides its numbers."""
@@ -162,5 +162,5 @@ def difference_scale(values: NDArray[np.float32], title: str) -> Scale:
 
 def gathered(values: Tensor, tokens: Sequence[int]) -> list[float]:
     """Some of a row's values."""
-    found: list[float] = values[list(tokens)].tolist()
-    return found
+    numbers: list[float] = values[list(tokens)].tolist()
+    return numbers

@@ -34,8 +34,8 @@ def saved_as(name: str, folder: Path) -> str:
 
 def refused(name: str, replace: bool, taken: Collection[str] = ()) -> str:
     """Why a model cannot be saved under this name; nothing if it can. taken: by what this session has opened."""
-    if told := permissions.refused(Permission.SAVING):
-        return told
+    if refusal := permissions.refused(Permission.SAVING):
+        return refusal
     if not NAME.fullmatch(name):
         return _("A name has 1 to 64 letters, digits, - and _, and begins with a letter or a digit.")
     if name in bundled_names() or name == training.ENTRY:

@@ -38,7 +38,7 @@ def read_rows(
     place: DeltaGenerator,
     places: tuple[DeltaGenerator, DeltaGenerator],
     key: str,
-    found: FileContents,
+    contents: FileContents,
     wanted: int,
     sentence: str,
 ) -> Usable | None:
@@ -46,17 +46,17 @@ def read_rows(
 
     places: of the choice whether the first row names the columns, and of the first rows. sentence: of `report`.
     """
-    if found.width < wanted:
+    if contents.width < wanted:
         place.error(_("No columns were found: rows need a source and a target, with a tab, a comma or ; between them."))
-        report(place, found, Usable((), found.faults, 0), sentence)
+        report(place, contents, Usable((), contents.faults, 0), sentence)
         return None
     label = _("The first row names the columns")
-    titled = places[0].toggle(label, value=found.titled, key=f"{key}_titled{found.titled}")
-    columns = choose_columns(place, found, titled, wanted, (f"{key}_source", f"{key}_target"))
-    made_of = (found, columns, titled)
-    chosen: Usable = current_session().cached(f"{key}_usable", made_of, lambda: usable(found, columns, titled))
-    report(place, found, chosen, sentence)
-    preview(places[1], found, titled)
+    titled = places[0].toggle(label, value=contents.titled, key=f"{key}_titled{contents.titled}")
+    columns = choose_columns(place, contents, titled, wanted, (f"{key}_source", f"{key}_target"))
+    made_of = (contents, columns, titled)
+    chosen: Usable = current_session().cached(f"{key}_usable", made_of, lambda: usable(contents, columns, titled))
+    report(place, contents, chosen, sentence)
+    preview(places[1], contents, titled)
     if not chosen.texts:
         encoding = any(fault.reason == "encoding" for fault in chosen.faults)
         other = _("No row can be used: choose other columns, or another sign between them.")
@@ -79,46 +79,46 @@ def choose_delimiter(place: DeltaGenerator, key: str) -> str | None:
 
 
 def choose_columns(
-    place: DeltaGenerator, found: FileContents, titled: bool, wanted: int, keys: tuple[str, str]
+    place: DeltaGenerator, contents: FileContents, titled: bool, wanted: int, keys: tuple[str, str]
 ) -> tuple[int, ...]:
     """Which columns are the source and the target. keys: of the two fields, which are drawn where there is a choice."""
-    titles = column_names(found, titled)
+    titles = column_names(contents, titled)
     lower = [title.lower() for title in titles]
     usual = [lower.index(name) if titled and name in lower else at for at, name in enumerate((SOURCE, TARGET))]
     labels = [_("Source"), _("Target")] if wanted == 2 else [_("Text")]
-    if found.width == wanted:
+    if contents.width == wanted:
         return tuple(usual[:wanted])
     chosen = []
     parts = zip(place.columns(wanted, gap="small"), labels, usual, keys, strict=False)
     for cell, label, index, key in parts:
         chosen.append(
             cell.selectbox(
-                label, range(found.width), index=index, format_func=titles.__getitem__, key=f"{key}{found.width}"
+                label, range(contents.width), index=index, format_func=titles.__getitem__, key=f"{key}{contents.width}"
             )
         )
     return tuple(chosen)
 
 
-def column_names(found: FileContents, titled: bool) -> list[str]:
+def column_names(contents: FileContents, titled: bool) -> list[str]:
     """What the first row calls them, each once; else their numbers."""
-    first = found.records[0].cells if titled and found.records else ()
+    first = contents.records[0].cells if titled and contents.records else ()
     named = [
         (first[at].strip()[:CELL] if at < len(first) else "") or _("column {number}").format(number=at + 1)
-        for at in range(found.width)
+        for at in range(contents.width)
     ]
     return [f"{name} ({at + 1})" if named.count(name) > 1 else name for at, name in enumerate(named)]
 
 
-def report(place: DeltaGenerator, found: FileContents, chosen: Usable, sentence: str) -> None:
+def report(place: DeltaGenerator, contents: FileContents, chosen: Usable, sentence: str) -> None:
     """How many rows there are, and those that cannot be used. sentence: with the names of all numbers."""
     words = {"\t": _("tab"), "": _("nothing")}
     place.caption(
         sentence.format(
-            delimiter=words.get(found.delimiter, literal(found.delimiter)),
-            columns=found.width,
+            delimiter=words.get(contents.delimiter, literal(contents.delimiter)),
+            columns=contents.width,
             usable=f"{len(chosen.texts):,}",
             duplicates=f"{chosen.duplicates:,}",
-            blank=f"{found.blank:,}",
+            blank=f"{contents.blank:,}",
             faults=f"{len(chosen.faults):,}",
         )
     )
@@ -134,12 +134,12 @@ def list_faults(place: DeltaGenerator, faults: tuple[Fault, ...]) -> None:
         place.dataframe(table, hide_index=True, height=min(230, 38 + 35 * len(table)))
 
 
-def preview(place: DeltaGenerator, found: FileContents, titled: bool) -> None:
+def preview(place: DeltaGenerator, contents: FileContents, titled: bool) -> None:
     """The first rows, as they were cut into columns."""
-    rows = found.records[int(titled) :][:PREVIEW]
-    cut = [[cell[:WIDEST] for cell in row.cells[: found.width]] for row in rows]
-    cells = [[*row, *[""] * (found.width - len(row))] for row in cut]
-    table = pd.DataFrame(cells, columns=column_names(found, titled), index=[row.number for row in rows], dtype=str)
+    rows = contents.records[int(titled) :][:PREVIEW]
+    cut = [[cell[:WIDEST] for cell in row.cells[: contents.width]] for row in rows]
+    cells = [[*row, *[""] * (contents.width - len(row))] for row in cut]
+    table = pd.DataFrame(cells, columns=column_names(contents, titled), index=[row.number for row in rows], dtype=str)
     table.index.name = _("line")
     place.dataframe(table, height=38 + 35 * len(rows))
 

@@ -84,7 +84,7 @@ def given_up(model: TextModel, reading: int) -> Iterator[None]:
 
 def state(session: Session) -> tuple[object, ...]:
     return (
-        session.shown,
+        session.traced_input,
         session.traced,
         session.generation,
         session.training.step,
@@ -338,5 +338,5 @@ def test_a_long_text_takes_the_place_of_the_one_before_where_there_is_no_room_fo
     book.limit //= 4
     with pytest.raises(NoRoomError, match="the text needs about"):
         session.trace_input(model, "The dog sees the cat. " * 2, "狗")
-    assert session.shown is None
+    assert session.traced_input is None
     assert book.promises == ()

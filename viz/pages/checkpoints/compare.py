@@ -200,7 +200,7 @@ def pin_and_show(before: Subject, after: Subject) -> None:
     session, model, shown = current_session(), model_of(before), model_of(after)
     assert model is not None
     assert shown is not None
-    now = session.model if session.shown else shown
+    now = session.model if session.traced_input else shown
     source, target = texts.texts(now)
     if source == texts.first_source(now):
         source = texts.first_source(shown)

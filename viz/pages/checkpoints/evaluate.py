@@ -109,7 +109,7 @@ def show(session: Session) -> None:
 def translator(session: Session) -> Subject | None:
     """The model that is shown, where it translates; else it is said why it is not measured."""
     name = str(st.session_state.get(Key.MODEL) or "")
-    if session.shown is None:
+    if session.traced_input is None:
         return None
     if name == training.ENTRY:
         live, step = training.training(session), session.training.step or 0

@@ -211,7 +211,7 @@ def show_as_ours(place: DeltaGenerator, kept: CheckpointEntry) -> None:
     sentence = _("{name} is not of Vitrine ({format}): it stays as it came.")
     place.caption(sentence.format(name=literal(kept.name), format=literal(form)))
     session = current_session()
-    if session.shown is None or not session.model.network.ours:
+    if session.traced_input is None or not session.model.network.ours:
         place.caption(not_ours())
         place.caption(
             _(

@@ -56,7 +56,7 @@ def show(session: Session) -> None:
 
 def unsaid_row(session: Session) -> None:
     """Of the shown model what its weights do not tell; some of it can be told."""
-    if session.shown is None:
+    if session.traced_input is None:
         return
     model = session.model
     row = st.container(horizontal=True, vertical_alignment="bottom")

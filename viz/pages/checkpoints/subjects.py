@@ -128,7 +128,7 @@ def open_subject(subject: Subject) -> TextModel:
         ValueError: it holds none, or none that opens.
     """
     session = current_session()
-    if session.shown is not None and st.session_state.get(Key.MODEL) == subject.name:
+    if session.traced_input is not None and st.session_state.get(Key.MODEL) == subject.name:
         return session.model
     return shown_model.open_named(subject.name)
 
