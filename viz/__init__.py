@@ -1,1 +1,1 @@
-"""What is shown: figures, browser components, pages, and the state of a session."""
+"""The screen: figures, browser components, pages, and the state of a session."""

@@ -89,7 +89,7 @@ class Job(Generic[Result]):
 
     @property
     def sentence(self) -> Message | None:
-        """How far it is, besides the time that is left."""
+        """Progress in a sentence, without the time that is left."""
         return None
 
     def explain(self, error: Exception) -> str:
@@ -100,17 +100,17 @@ class Job(Generic[Result]):
 
     @property
     def ended(self) -> bool:
-        """Whether nothing more is being computed."""
+        """True if nothing more is being computed."""
         return self.status in ("finished", "cancelled", "failed")
 
     @property
     def cancelled(self) -> bool:
-        """Whether somebody has cancelled it, or nobody looks any more; it may take a moment to end."""
+        """True if somebody has cancelled it, or nobody looks any more; it may take a moment to end."""
         return self.status == "cancelled" or (not self.ended and self.cancellation.is_set())
 
     @property
     def complete(self) -> bool:
-        """Whether all of it was computed."""
+        """True if all of it was computed."""
         return self.status == "finished" and not self.error
 
     @property
@@ -280,7 +280,7 @@ class TableJob(Job[None]):
             self.advance(before + size - self.done)
 
     def remember(self, key: Hashable, compute: Callable[[], Any]) -> Any:
-        """What was computed under this key before, or computed now: a keystroke draws it again."""
+        """Cached value of this key, computed where it is missing: a keystroke draws it again."""
         if key not in self._memory:
             value = compute()
             self._memory[key] = value

@@ -47,7 +47,7 @@ class Visible:
 
 @dataclass(frozen=True)
 class Hidden:
-    """Whether nothing of the window can be seen."""
+    """The window was hidden, or can be seen again."""
 
     hidden: bool
 

@@ -1,4 +1,4 @@
-"""How far something is, as a bar with words."""
+"""A progress bar with words."""
 
 from __future__ import annotations
 

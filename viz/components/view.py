@@ -1,4 +1,4 @@
-"""What is drawn in the browser: bytes, the same whether the script mounts them or the channel brings them."""
+"""A drawing in the browser: bytes, the same whether the script mounts them or the channel brings them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class View:
 
     @property
     def moment(self) -> int:
-        """When it was drawn so, see `Session.moment`."""
+        """Number of the drawing, see `Session.moment`."""
         return current_session().moment(self.key, self.data)
 
     def frame(self) -> bytes:

@@ -1,4 +1,4 @@
-"""What every figure has: its caption, the row that is framed, how pieces of a word are joined in it."""
+"""Parts of every figure: its caption, the row that is framed, how pieces of a word are joined in it."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Figure:
 
 
 def same(one: Any, other: Any) -> bool:
-    """Whether two parts of figures are equal; arrays where all their values are, NaN as NaN."""
+    """True if two parts of figures are equal; arrays where all their values are, NaN as NaN."""
     if isinstance(one, np.ndarray) or isinstance(other, np.ndarray):
         number = np.asarray(one).dtype.kind in "fc"
         return np.shape(one) == np.shape(other) and np.array_equal(one, other, equal_nan=number)

@@ -32,7 +32,7 @@ def speaking(language: str) -> Iterator[None]:
 
 
 def follow(session: Callable[[], str]) -> None:
-    """Where nothing is in use yet, speak what `session` says: a button's callback runs before the script does."""
+    """Use the language of `session` where none is in use yet: a button's callback runs before the script does."""
     _sessions[:] = [session]
 
 

@@ -1,4 +1,4 @@
-"""What `model/` says of what went wrong, in the language in use.
+"""Errors of `model/`, translated.
 
 `model/` knows no languages: a sentence of its is a `Message`, whose text the catalogue `errors` has.
 """
@@ -64,7 +64,7 @@ Made = TypeVar("Made")
 
 
 def unless_absent(make: Callable[[], Made]) -> tuple[Made | None, str]:
-    """What is made, or the sentence why it cannot be."""
+    """The value, or the sentence why it cannot be had."""
     try:
         return make(), ""
     except MissingQuantityError as absent:
@@ -78,12 +78,12 @@ def beside_pin(make: Callable[[], Made]) -> tuple[Made | None, str]:
 
 
 def lacks(network: object, *names: str) -> bool:
-    """Whether a model says that it does not have one of these quantities."""
+    """True if a model says that it does not have one of these quantities."""
     return bool(unless_absent(lambda: require(network, *names))[1])
 
 
 def reason_words(reason: str) -> str:
-    """Why a quantity does not exist, in the user's language."""
+    """Translated reason why a quantity does not exist."""
     words: dict[str, str] = {
         Reason.OUTSIDE: _(
             "This model computes its attention by code of its own: only its weights can be seen, not the steps to them."

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from viz.i18n.catalogue import _, language
 from viz.i18n.messages import in_language
-from viz.i18n.names import NO_PREDICTIONS, attention_reading, attention_title, page_title, scale_title, side_title
+from viz.i18n.names import NO_PREDICTIONS, attention_title, page_title, scale_title
 
 if TYPE_CHECKING:
     from model.capture.trace import AttentionKind, Trace
@@ -36,7 +36,7 @@ def no_predictions() -> str:
 
 
 def no_training(ours: bool, predicts: bool) -> str:
-    """Why a model cannot learn; nothing, if it can."""
+    """Reason why a model cannot learn; empty if it can."""
     return ("" if predicts else no_predictions()) if ours else not_ours()
 
 
@@ -118,11 +118,6 @@ def attention_name(kind: str) -> str:
     return in_language(attention_title(kind))
 
 
-def attention_sentence(trace: Trace, kind: AttentionKind, layer: int) -> str:
-    """Who looks at whom."""
-    return in_language(attention_reading(trace, kind, layer))
-
-
 def scale_name(name: str, weights: bool = True) -> str:
     return in_language(scale_title(name, weights))
 
@@ -180,7 +175,3 @@ def sides(trace: Trace, kind: AttentionKind) -> tuple[str, str]:
 
 def tokens(trace: Trace, side: str) -> list[str]:
     return trace.source_tokens if side == "source" else trace.target_tokens
-
-
-def side_name(trace: Trace, side: str) -> str:
-    return in_language(side_title(trace, side))

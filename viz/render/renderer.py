@@ -77,7 +77,7 @@ class Renderer(ABC, Generic[F]):
 
     @abstractmethod
     def shape(self) -> dict[str, Any]:
-        """What the script draws besides the arrays."""
+        """Size of the drawing besides the arrays."""
 
     @abstractmethod
     def titles(self) -> Sequence[str]:
@@ -124,12 +124,12 @@ def words(*columns: str, **more: str) -> dict[str, Any]:
 
 
 def about_header(caption: Caption) -> dict[str, str]:
-    """What the browser knows of the "?" of a figure, as a part of its header."""
+    """The header's part on the "?" of a figure."""
     return {} if caption.about is None else {"about": caption.about.sentence}
 
 
 def attributes(part: Any, *arrays: str) -> dict[str, Any]:
-    """What is known of an axis, a scale, a series or a panel, for the browser; without its arrays."""
+    """Attributes of an axis, a scale, a series or a panel, for the browser; without its arrays."""
     names = (each.name for each in fields(part) if each.name not in arrays)
     return {name: value for name in names if (value := getattr(part, name)) is not None}
 
@@ -143,6 +143,6 @@ def span(values: NDArray[Any]) -> tuple[str, str]:
 def crossed(
     rows: Sequence[str], columns: Sequence[str], values: NDArray[Any], visible: NDArray[Any]
 ) -> Iterable[tuple[Any, ...]]:
-    """Of each cell its row, its column, its value, whether it is visible."""
+    """Row, column, value and visibility of each cell."""
     names = (np.repeat(np.array(rows, object), len(columns)).tolist(), list(columns) * len(rows))
     return zip(*names, values.ravel().tolist(), visible.ravel().tolist(), strict=True)

@@ -54,7 +54,7 @@ class ScaleHeader(TypedDict):
 
 
 class FileHeader(TypedDict):
-    """What the menu of files and the "?" need. about: a sentence; without it there is no "?"."""
+    """Fields for the menu of files and the "?". about: a sentence; without it there is no "?"."""
 
     file: str
     words: Words

@@ -79,12 +79,12 @@ def to_first(answer: Answer, groups: Any) -> Answer:
 
 
 def is_live(answer: Answer) -> bool:
-    """Whether only pictures change after this answer, so that the channel gives it."""
+    """True if only pictures change after this answer, so that the channel gives it."""
     return bool(getattr(getattr(answer, "func", answer), "live", False))
 
 
 def about_click(caption: Caption) -> dict[str, Answer]:
-    """What pressing the "?" of a figure does, among the answers to clicks."""
+    """Answer to a click on the "?" of a figure, among the others."""
     return {} if caption.about is None else {"about": partial(_explain, caption)}
 
 
@@ -100,7 +100,7 @@ class FigureTable(NamedTuple):
 
 
 def figure_tables(views: Iterable[View]) -> dict[str, FigureTable]:
-    """By its name, the table of each figure among these."""
+    """Tables of the figures among these, by their names."""
     return {
         each.caption.name: FigureTable(each.caption.file, each.table) for each in views if isinstance(each, FigureView)
     }

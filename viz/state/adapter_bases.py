@@ -45,7 +45,7 @@ def base_of(place: CheckpointEntry, here: Sequence[CheckpointEntry], hints: str 
 
 
 def may_be_anywhere(visitors: bool) -> bool:
-    """Whether a base may lie outside the list. visitors: a visitor has brought the adapter, or named the base."""
+    """True if a base may lie outside the list. visitors: a visitor has brought the adapter, or named the base."""
     return not visitors or permissions.may_name_paths(st.context.headers.to_dict())
 
 

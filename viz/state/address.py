@@ -41,7 +41,7 @@ class Address:
         self._present = st.query_params.to_dict()
 
     def get(self, name: str) -> str | None:
-        """What the address bar has of this name, or will have."""
+        """Value of this name in the address bar, or the one that it will have."""
         if not by_channel():
             return st.query_params.get(name)
         return self._wanted[name] if name in self._wanted else self._present.get(name)

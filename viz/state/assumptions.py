@@ -1,4 +1,4 @@
-"""What the weights of a model do not tell: what is assumed to compute with them, and how one may tell it otherwise."""
+"""Assumptions on what the weights of a model do not tell, and how one may change them."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def assumptions(model: TextModel) -> str:
 
 
 def hints_for(name: str, given: bool) -> str:
-    """What was told of the model of that name: here, in the address, or by the command line that gave it."""
+    """Hints for the model of that name, given here, in the address, or by the command line that gave it."""
     if KNOWN not in st.session_state:
         text, _sign, of = st.query_params.get(ADDRESS, "").partition("@")
         st.session_state[KNOWN] = {of: _read(text)}
@@ -68,7 +68,7 @@ def forget(name: str) -> None:
 
 
 def chosen(model: TextModel) -> dict[str, int | str]:
-    """What may be told otherwise of a model, with what it was opened with."""
+    """Hints that may be changed for a model, with those that it was opened with."""
     options = model.training.get("open")
     return {name: options[name] for name in OPEN if name in options} if isinstance(options, dict) else {}
 
@@ -148,7 +148,7 @@ def _tell(name: str, keys: dict[str, str], show: Callable[[str], None]) -> None:
 
 
 def _choices() -> dict[str, dict[str, str]]:
-    """What may be told of a model in words, and how it is said."""
+    """Hints that are words, and their names on the screen."""
     return {
         "positions": {"sinusoidal": _("sinusoidal"), "none": _("none")},
         "causal": {"no": _("sees all tokens"), "yes": _("sees earlier ones")},
@@ -167,7 +167,7 @@ def _choice_names() -> dict[str, str]:
 
 
 def _read(text: str) -> str:
-    """What an address says, as far as it can be read."""
+    """Hints in an address, as far as they can be read."""
     from model.checkpoints.load_hints import LoadHints
 
     try:
@@ -180,7 +180,7 @@ def _read(text: str) -> str:
 
 
 def assumed(model: TextModel) -> list[str]:
-    """What its weights do not say and was assumed, each in a few words; a file may have written what is quoted."""
+    """Assumptions on what the weights do not tell, each in a few words; a file may have written what is quoted."""
     reasons = model.training.get("assumed")
     return (
         [translate_error(each)[:200] for each in reasons if isinstance(each, str)] if isinstance(reasons, list) else []
@@ -199,13 +199,13 @@ def missing(model: TextModel) -> dict[str, list[str]]:
 
 
 def unused(model: TextModel) -> str:
-    """Which tensors of its file it has no use for; empty where there are none."""
+    """Tensors of its file that it has no use for; empty where there are none."""
     names = _names(model, "unused")
     return _("Not used, {count} tensors of the file:").format(count=len(names)) + f" {_short(names)}" if names else ""
 
 
 def beside(model: TextModel) -> str:
-    """Which tensors of its file are of other parts than the model that is shown; empty where there are none."""
+    """Tensors of its file that are of other parts than the model that is shown; empty where there are none."""
     names = _names(model, "beside")
     sentence = _("Not part of what is shown, {count} tensors of the file:")
     return f"{sentence.format(count=len(names))} {_short(names)}" if names else ""
@@ -236,14 +236,14 @@ def in_short(model: TextModel) -> str:
 
 
 def beside_name(model: TextModel) -> str:
-    """What is said of it wherever its name stands, in Markdown: what was assumed, and in red what is left out of it."""
+    """Markdown beside its name, wherever that stands: what was assumed, and in red what is left out of it."""
     named, left = literal(clauses(assumed(model))), beside(model)
     lines = [_("Assumed: {what}").format(what=named) if named else "", f":red[{left}]" if left else ""]
     return "\n\n".join(filter(None, lines))
 
 
 def title(model: TextModel) -> str:
-    """How much of it there is."""
+    """Heading of the section, with the numbers of assumptions and missing quantities."""
     sentence = _("{name}: {assumed} assumed, {missing} quantities missing")
     count = sum(map(len, missing(model).values()))
     return sentence.format(name=literal(model.name), assumed=len(assumed(model)), missing=count)

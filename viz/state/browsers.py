@@ -15,7 +15,7 @@ SECRET = re.compile(r"[\w-]{43}", re.ASCII)
 
 
 def is_encrypted(headers: Mapping[str, Any]) -> bool:
-    """Whether a browser speaks through TLS, which this server ends, or the proxy before it."""
+    """True if a browser speaks through TLS, which this server ends, or the proxy before it."""
     proxy = str(headers.get("X-Forwarded-Proto") or "").partition(",")[0].strip()
     return proxy.lower() == "https" or bool(st.get_option("server.sslCertFile"))
 
@@ -26,7 +26,7 @@ def cookie_name(encrypted: bool) -> str:
 
 
 def secret(cookies: Mapping[str, str], headers: Mapping[str, Any]) -> str:
-    """What only the browser that asks knows, and keeps over a reload; empty where it has no cookie of ours."""
+    """Secret of the browser that asks, which it keeps over a reload; empty where it has no cookie of ours."""
     value = cookies.get(cookie_name(is_encrypted(headers)), "")
     return value if isinstance(value, str) and SECRET.fullmatch(value) else ""  # Streamlit's AppTest has a mock there
 

@@ -56,7 +56,7 @@ class CheckpointEntry:
             return 0
 
     def listed(self) -> CatalogEntry:
-        """What it is, from its headers."""
+        """Its line of the catalogue, from its headers."""
         return _listed(str(self.path), self.changed)
 
 
@@ -66,7 +66,7 @@ def bundled_names() -> Sequence[str]:
 
 
 def saved_folder() -> Path:
-    """Where checkpoints are saved: what VITRINE_SAVED says, else ~/.vitrine/checkpoints."""
+    """Folder of saved checkpoints: VITRINE_SAVED, else ~/.vitrine/checkpoints."""
     wanted = os.environ.get(SAVED, "").strip()
     return Path(wanted).expanduser() if wanted else Path.home() / ".vitrine" / "checkpoints"
 
@@ -86,12 +86,12 @@ def checkpoint_names() -> Sequence[str]:
 
 
 def given_paths() -> list[Path]:
-    """What the command line gives, `streamlit run app.py -- --checkpoint PATH`; several may be given."""
+    """Paths on the command line, `streamlit run app.py -- --checkpoint PATH`; several may be given."""
     return [Path(os.path.abspath(os.path.expanduser(text))) for text in words_after(GIVEN)]
 
 
 def given_hints(name: str = "") -> str:
-    """What the command line tells of the weights of that name; empty where it says nothing that can be read.
+    """Hints on the command line for the weights of that name; empty where none can be read.
 
     Behind a hint may stand of which checkpoint it is, as in heads:8@gpt.pt; without that it is of each that is given.
     """
@@ -135,7 +135,7 @@ def places(opened: Sequence[CheckpointEntry] = ()) -> list[CheckpointEntry]:
 
 
 def is_checkpoint(path: Path) -> bool:
-    """Whether a folder or file looks like one, by names alone."""
+    """True if a folder or file looks like one, by names alone."""
     if path.name.startswith("."):
         return False
     if path.is_dir():
@@ -284,7 +284,7 @@ def _window(key: str) -> str:
 
 
 def opened(session: Session) -> Opened | None:
-    """What this session has opened, found again after a reload; nothing, if it has opened nothing.
+    """Record of what this session has opened, also after a reload; None if it has opened nothing.
 
     The address has the key, and a link may be copied: the key is good only in the browser that opened it, when no
     window shows it any more.
@@ -317,7 +317,7 @@ def _know(session: Session, key: str) -> None:
 
 
 def own_places(session: Session) -> list[CheckpointEntry]:
-    """What only this session sees."""
+    """Checkpoints that only this session sees."""
     record = opened(session)
     return [CheckpointEntry(name, path, "opened") for name, path in record.places.items()] if record else []
 

@@ -23,7 +23,7 @@ MOST = 20 << 20  # bytes of attention in the browser
 
 @dataclass
 class FilmCursor:
-    """What the browser has: frames of one edition of the film, by their steps, and names of tokens."""
+    """Parts that the browser has: frames of one edition of the film, by their steps, and names of tokens."""
 
     edition: int = 0
     steps: set[int] = field(default_factory=set)
@@ -37,7 +37,7 @@ class FilmCursor:
 def film_data(
     live: LiveTraining | None, sent: FilmCursor, more: bool = True
 ) -> tuple[dict[str, Any] | None, list[NDArray[Any]]]:
-    """What the browser lacks of the film, and notes it as sent: a header, and of each frame its step, attention, loss,
+    """Parts of the film that the browser lacks, noted as sent: a header, and of each frame its step, attention, loss,
     tokens, probabilities and norms. None while there is no film; without `more`, of what is sent already no frame.
     """
     from model.training.live.frame_recorder import LOSS, NORMS, PROBABILITIES, TOKENS
@@ -77,7 +77,7 @@ def film_data(
 
 
 def thinned(count: int, most: int) -> NDArray[np.intp]:
-    """Which of so many frames are sent: all, or every second, fourth … and the last."""
+    """Indices of the frames that are sent: all, or every second, fourth … and the last."""
     indices, every = np.arange(count), 1
     while len(indices) > max(most, 2):
         every *= 2
@@ -86,7 +86,7 @@ def thinned(count: int, most: int) -> NDArray[np.intp]:
 
 
 def described(film: Film) -> dict[str, Any]:
-    """What belongs to all frames: where each kind of attention stands in them, the probe's tokens, the key frames."""
+    """Header of all frames: where each kind of attention stands in them, the probe's tokens, the key frames."""
     from model.training.live.frame_recorder import PROBABILITIES
 
     probe, model = film.probe, film.model

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Selection:
-    """What is looked at closely, counted from 0; `query` is a position of the `side` that the page asks for."""
+    """The chosen layer, head and query, counted from 0; `query` is a position of the `side` that the page asks for."""
 
     layer: int = 0
     head: int = 0

@@ -1,4 +1,4 @@
-"""What visitors may do, as the environment says: everything, or with VITRINE_PUBLIC=1 what a server open to strangers
+"""Permissions of visitors, from the environment: everything, or with VITRINE_PUBLIC=1 what a server open to strangers
 can bear. Each permission and each quota has a variable of its own, which counts before VITRINE_PUBLIC.
 """
 
@@ -58,7 +58,7 @@ LIMITS: dict[Quota, tuple[float, float | None]] = {
 
 
 def may(permission: Permission) -> bool:
-    """Whether visitors may do it. What is neither 0 nor 1 says nothing."""
+    """True if visitors may do it. What is neither 0 nor 1 says nothing."""
     setting = os.environ.get(permission, "").strip()
     return setting == "1" if setting in ("0", "1") else not is_public()
 
@@ -80,17 +80,17 @@ def longest_text() -> int:
 
 
 def seconds_kept() -> float:
-    """How long uploads and trainings outlive their last window."""
+    """Seconds that uploads and trainings outlive their last window."""
     return 60 * (limit(Quota.KEPT) or 0)
 
 
 def is_public() -> bool:
-    """Whether the server is open to strangers."""
+    """True if the server is open to strangers."""
     return os.environ.get(PUBLIC, "").strip() == "1"
 
 
 def refused(permission: Permission) -> str:
-    """What a visitor is told who may not; empty where he may."""
+    """Reason for a visitor who may not; empty where he may."""
     if may(permission):
         return ""
     return {
@@ -102,14 +102,14 @@ def refused(permission: Permission) -> str:
 
 
 def may_name_paths(headers: Mapping[str, Any]) -> bool:
-    """Whether this visitor may name paths of the disk: where he sits at this machine, or VITRINE_PATHS says so."""
+    """True if this visitor may name paths of the disk: where he sits at this machine, or VITRINE_PATHS says so."""
     if os.environ.get(Permission.PATHS, "").strip() in ("0", "1"):
         return may(Permission.PATHS)
     return not is_public() and is_local(str(st.get_option("server.address") or ""), headers)
 
 
 def is_local(address: str, headers: Mapping[str, Any]) -> bool:
-    """Whether visitors sit at this machine.
+    """True if visitors sit at this machine.
 
     A server that listens elsewhere has visitors whose business its disk is not; one behind a proxy listens here and
     has them all the same, which the proxy's headers, or the name that the browser asked for, give away.
@@ -120,12 +120,12 @@ def is_local(address: str, headers: Mapping[str, Any]) -> bool:
 
 
 def is_forwarded(headers: Mapping[str, Any]) -> bool:
-    """Whether a proxy has passed a request on."""
+    """True if a proxy has passed a request on."""
     return any(name.lower() in PROXIED or name.lower().startswith("x-forwarded") for name in headers)
 
 
 def is_here(client: tuple[str, int] | None, headers: Mapping[str, Any]) -> bool:
-    """Whether who asks is this very machine, or one of the networks in VITRINE_METRICS, and no proxy asks for somebody:
+    """True if who asks is this very machine, or one of the networks in VITRINE_METRICS, and no proxy asks for somebody:
     a proxy often stands in a network that may. client: address and port.
     """
     try:

@@ -15,7 +15,7 @@ Made = TypeVar("Made")
 
 
 def cached_for_pin(pin: Pin, key: Hashable, made_of: tuple[object, ...], make: Callable[[], Made]) -> Made:
-    """What `make` gave for these on the pin, kept by the pin itself; only the last of a key."""
+    """Value of `make` for these on the pin, cached by the pin itself; only the last of a key."""
     known = pin.cache.get(key)
     if known is None or known[0] != made_of:
         known = pin.cache[key] = (made_of, make())
@@ -41,6 +41,6 @@ class Pin:
     )  # of it: see cached_for_pin
 
     def same_words(self, model: TextModel, side: str = "target") -> bool:
-        """Whether a model reads, or predicts, tokens of the same vocabulary: only then can they be compared."""
+        """True if a model reads, or predicts, tokens of the same vocabulary: only then can they be compared."""
         own, other = (getattr(each, f"{side}_tokenizer") for each in (self.model, model))
         return own is other or (len(own) == len(other) and own.to_json() == other.to_json())

@@ -1,4 +1,4 @@
-"""What clicks show in a saved page, which has no server: views, drawn before it is saved."""
+"""Views that clicks show in a saved page, which has no server: they are drawn before it is saved."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ def sentences(session: Session) -> list[Pair]:
 
 
 def place(session: Session) -> int:
-    """Which of them is in the fields."""
+    """Number of the pair that is in the fields."""
     number = session.address.get(PLACE) or ""
     last = max(len(sentences(session)) - 1, 0)
     return min(max(int(number) - 1, 0), last) if number.isascii() and number.isdigit() and len(number) < 5 else 0
@@ -109,7 +109,7 @@ def _lines(text: str) -> list[str]:
 
 
 def _fits(session: Session, every: list[Pair]) -> bool:
-    """Whether the address can hold so many; what cannot be is said."""
+    """True if the address can hold so many; what cannot be is said."""
     letters = sum(len(text) for pair in every for text in pair)
     if len(every) <= MOST and letters <= longest_text():
         return True

@@ -21,5 +21,5 @@ def serving(session: Any) -> Iterator[None]:
 
 
 def by_channel() -> bool:
-    """Whether this is drawn for the channel: without widgets, address bar or session state."""
+    """True if this is drawn for the channel: without widgets, address bar or session state."""
     return served.get() is not None

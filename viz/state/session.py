@@ -72,7 +72,7 @@ class Parameter(StrEnum):
 
 @dataclass(frozen=True)
 class TracedInput:
-    """What every view is of: a model, the tokens that it was given, and the trace of its pass over them."""
+    """Input of every view: a model, its tokens, and the trace of its pass over them."""
 
     model: TextModel
     trace: Trace
@@ -139,7 +139,7 @@ class Session:
 
     @cached_property
     def mark(self) -> str:
-        """By what the browser tells this session's frames from another's; its token cannot be guessed from it."""
+        """Mark by which the browser tells this session's frames from another's; its token cannot be guessed from it."""
         return hashlib.blake2s(self.token.encode(), digest_size=6).hexdigest()
 
     def wake(self) -> None:
@@ -154,7 +154,7 @@ class Session:
 
     @property
     def current(self) -> TracedInput:
-        """What is shown.
+        """The traced input.
 
         Raises:
             LookupError: nothing is yet: no page draws its views before.
@@ -170,7 +170,7 @@ class Session:
 
     @property
     def inputs(self) -> Inputs:
-        """What figures are made of.
+        """Inputs of figures.
 
         Raises:
             LookupError: as `current` does.
@@ -209,7 +209,7 @@ class Session:
 
     @property
     def ended(self) -> bool:
-        """Whether the written text ends where its tokens do: it was not cut, and a model that wrote it ended it."""
+        """True if the written text ends where its tokens do: it was not cut, and a model that wrote it ended it."""
         stops, wrote = self.model.target_tokenizer.stops, self.generation
         return not (self.target or self.source).left_out and (wrote is None or not stops.isdisjoint(wrote.ids))
 
@@ -240,7 +240,7 @@ class Session:
             self.address.set(name, None)
 
     def cached(self, key: str, made_of: tuple[object, ...], make: Callable[[], Made]) -> Made:
-        """What `make` gave for these, traces and models by identity; only the last of a key is kept."""
+        """Value of `make` for these, traces and models by identity; only the last of a key is kept."""
         known = self.memory.get(key)
         if known is None or known[0] != made_of:
             known = self.memory[key] = (made_of, make())
@@ -248,7 +248,7 @@ class Session:
         return value
 
     def moment(self, key: str, data: bytes) -> int:
-        """When a view was drawn so: grows from drawing to drawing, and stays while its bytes are the same."""
+        """Number of a view's drawing: grows from drawing to drawing, and stays while its bytes are the same."""
         with self.lock:
             known, digest = self._drawn.get(key), hash(data)
             if known is None or known[0] != digest:
@@ -343,12 +343,12 @@ class Session:
 
     @property
     def is_long(self) -> bool:
-        """Whether the checks of the trace take longer than a page should wait."""
+        """True if the checks of the trace take longer than a page should wait."""
         return self.traced_input is not None and len(self.trace.source_tokens) + len(self.trace.target_tokens) > LONG
 
     @property
     def is_large(self) -> bool:
-        """Whether what is computed of the trace may need much memory: each operation then asks for it."""
+        """True if what is computed of the trace may need much memory: each operation then asks for it."""
         if self.traced_input is None:
             return False
         tokens = len(self.trace.source_tokens) + len(self.trace.target_tokens)
@@ -385,7 +385,7 @@ def wake_for_job(session: weakref.ref[Session]) -> None:
 
 
 def choice(options: Sequence[str], default: str, key: str) -> str:
-    """What is chosen from a row of buttons, known before they are drawn."""
+    """Choice in a row of buttons, known before they are drawn."""
     session = current_session()
     request = session.address.get(key)
     wish = session.address.widget_values.get(key, request) if by_channel() else st.session_state.get(key, request)

@@ -1,4 +1,4 @@
-"""Which model is shown, in which precision, and what happens when one cannot be opened."""
+"""The model that is shown, its precision, and what happens when one cannot be opened."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Opening(Job["TextModel"]):
 
 @dataclass
 class State:
-    """Which model is shown, and what could not be.
+    """Name of the model that is shown, and of those that could not be.
 
     refusal: the sentence and the page that it is on. wanted: to be shown at the next run instead. failed: since the
     last model that could be opened. asks_heads: how many heads there may be, where weights do not tell it. asks_base:
@@ -94,13 +94,13 @@ def state() -> State:
 
 
 def let_go() -> None:
-    """What the address asks for goes by the user's own will: no warning where the browser asks for it once more."""
+    """Leave the model in the address, by the user's own will: no warning where the browser asks for it once more."""
     if name := st.query_params.get(Key.MODEL):
         state().gone.add(name)
 
 
 def precision() -> str:
-    """In which precision models are opened: as it was chosen on the page Checkpoints, else what VITRINE_DTYPE says."""
+    """Precision in which models are opened: as it was chosen on the page Checkpoints, else what VITRINE_DTYPE says."""
     from model.runtime.device import choose_dtype
 
     return choice(PRECISIONS, str(choose_dtype()).removeprefix("torch."), Part.PRECISION)
@@ -140,7 +140,7 @@ def _open(here: Sequence[CheckpointEntry], name: str) -> TextModel:
 
 
 def _of_place(here: Sequence[CheckpointEntry], name: str) -> tuple[CheckpointEntry, str, str, Path | None]:
-    """What the model of that name is opened of."""
+    """Checkpoint, precision, hints and base that the model of that name is opened from."""
     place = find(name, here)
     hints = assumptions.hints_for(name, place.origin == "given")
     return place, precision(), hints, adapter_bases.base_of(place, here, hints)
@@ -196,7 +196,7 @@ def forget_refusal() -> None:
 
 
 def pin_again(session: Session, model: TextModel) -> None:
-    """What the address says was pinned, at the first run of a window: texts and a model, traced anew.
+    """Pin what the address says, at the first run of a window: texts and a model, traced anew.
 
     Raises:
         ValueError: the model is not here any more, or cannot read the texts.
@@ -210,7 +210,7 @@ def pin_again(session: Session, model: TextModel) -> None:
 
 
 def give_up() -> None:
-    """What is being opened is not wanted any more; its memory goes with its thread."""
+    """Give up the model that is being opened; its memory goes with its thread."""
     if (opening := state().opening) is not None:
         opening.cancel()
         state().opening = None

@@ -1,4 +1,4 @@
-"""Whether the names of special tokens in the texts are read as these tokens, or as plain text."""
+"""Choice: names of special tokens in the texts are read as these tokens, or as plain text."""
 
 from __future__ import annotations
 

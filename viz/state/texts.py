@@ -16,7 +16,7 @@ CONTINUED = 20  # tokens that the button lets a language model write
 
 
 def typed(key: Key, default: str) -> str:
-    """What a text field holds."""
+    """Content of a text field."""
     return current_session().texts.typed.get(key, default).replace(LINE_BREAK, "\n")
 
 
@@ -37,7 +37,7 @@ learn = accept_edit  # its name until November 2026, which scripts outside of th
 
 
 def text_and_edit(session: Session, key: str, first: str) -> tuple[str, int]:
-    """What a field holds, and the edit that it is of. first: what it holds before it was written in."""
+    """Content of a field, and the number of its edit. first: its content before it was written in."""
     with session.texts.lock:
         return session.texts.typed.get(key, first), session.texts.edits.get(key, 0)
 
@@ -60,7 +60,7 @@ def first_source(model: TextModel) -> str:
 
 
 def texts(model: TextModel) -> tuple[str, str]:
-    """What is in the fields."""
+    """Texts in the fields."""
     with current_session().texts.lock:
         return typed(Key.SOURCE, first_source(model)), typed(Key.TARGET, "")
 
@@ -104,7 +104,7 @@ def follow_model(session: Session, model: TextModel) -> None:
 
 
 def can_read(model: TextModel, source: str) -> bool:
-    """Whether nearly all of a text are tokens that the model knows."""
+    """True if nearly all of a text are tokens that the model knows."""
     try:
         ids = model.source_tokens(source).ids
     except ValueError:

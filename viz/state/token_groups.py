@@ -1,4 +1,4 @@
-"""Whether the pieces of a word, or of a character, are shown as one, and which they are in the texts."""
+"""Runs of tokens that are pieces of one word, or of one character, and the choice to show them as one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PIECES, MERGED = "pieces", "merged"  # a parameter of the address bar, and its v
 
 
 def text_groups(session: Session) -> dict[str, Pieces]:
-    """By its side, the runs of each text; without those where no token is a piece."""
+    """Runs of each text, by its side; without those where no token is a piece."""
     if session.traced_input is None:
         return {}
     trace = session.trace
@@ -47,12 +47,12 @@ def of_tokens(model: TextModel, source: Sequence[str], target: Sequence[str]) ->
 
 
 def wanted(session: Session) -> bool:
-    """Whether pieces are to be shown as one."""
+    """True if pieces are to be shown as one."""
     return session.address.get(PIECES) == MERGED
 
 
 def merged(session: Session) -> dict[str, Pieces]:
-    """By its side, the runs of each text that are shown as one; empty where they are shown apart."""
+    """Runs of each text that are shown as one, by its side; empty where they are shown apart."""
     return text_groups(session) if wanted(session) else {}
 
 
@@ -65,7 +65,7 @@ def merged_in(session: Session, film: Film) -> dict[str, Pieces]:
 
 
 def run_labels(session: Session, side: str, labels: Sequence[str]) -> list[str]:
-    """Of each of these tokens of a text the label of its run, where pieces are shown as one, else its own."""
+    """Label of each of these tokens' run, where pieces are shown as one, else its own."""
     runs = merged(session).get(side)
     if runs is None or len(labels) != len(runs.tokens):
         return list(labels)
@@ -73,7 +73,7 @@ def run_labels(session: Session, side: str, labels: Sequence[str]) -> list[str]:
 
 
 def run_of(session: Session, side: str, token: int) -> int:
-    """Where a token stands in the pictures: its run, where pieces are shown as one."""
+    """Place of a token in the pictures: its run, where pieces are shown as one."""
     runs = merged(session).get(side)
     return token if runs is None or not 0 <= token < len(runs.run_of) else runs.run_of[token]
 
@@ -84,7 +84,7 @@ def turn(session: Session) -> None:
 
 
 class GroupedAxes:
-    """What is one row and one column of a map: tokens, or runs of them, where `merged` has some of that side; rows from
+    """Rows and columns of a map: tokens, or runs of them, where `merged` has some of that side; rows from
     a run are averaged, columns to one added up (Clark et al., 2019, section 4.1).
     """
 
@@ -95,7 +95,7 @@ class GroupedAxes:
 
     @property
     def joined(self) -> bool:
-        """Whether any row or column is several tokens."""
+        """True if any row or column is several tokens."""
         return self.rows is not None or self.columns is not None
 
     def of(self, cells: Tensor) -> Tensor:
@@ -104,7 +104,7 @@ class GroupedAxes:
         return rows if self.columns is None else self.columns.sum(rows, -1)
 
     def any(self, visible: Tensor) -> Tensor:
-        """Whether any cell of a row and a column is visible."""
+        """Visibility of any cell of a row and a column."""
         rows = visible if self.rows is None else self.rows.largest(visible, -2)
         return rows if self.columns is None else self.columns.largest(rows, -1)
 

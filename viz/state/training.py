@@ -73,19 +73,21 @@ def training(session: Session) -> LiveTraining | None:
 
 
 def is_own(session: Session, live: LiveTraining) -> bool:
-    """Whether this visitor's browser began a training. The address has its key, and a link may be copied: others see
+    """True if this visitor's browser began a training. The address has its key, and a link may be copied: others see
     it, and steer nothing.
     """
     return live.owner == owner(session)
 
 
 def owner(session: Session) -> str:
-    """By what a visitor's browser is known; not its secret itself, for others may read what is kept of a training."""
+    """Hash of the secret of a visitor's browser; not itself, for others may read what is kept of a training."""
     return hashlib.sha256(session.browser.encode()).hexdigest() if session.browser else ""
 
 
 def kept_folder(key: str) -> Path | None:
-    """Where the training of this key is kept for other processes, and for this one after its end; None: nowhere."""
+    """Folder in which the training of this key is kept for other processes, and for this one after its end; None:
+    nowhere.
+    """
     wanted = os.environ.get(TRAININGS, "").strip()
     return Path(wanted).expanduser() / hashlib.sha256(key.encode()).hexdigest()[:32] if wanted else None
 
@@ -131,7 +133,7 @@ def steered(session: Session) -> LiveTraining | None:
 
 
 def watched_only() -> str:
-    """Why somebody else's training cannot be steered here."""
+    """Reason why somebody else's training cannot be steered here."""
     return _("This training belongs to another browser: it can be watched here, not steered.")
 
 
@@ -203,7 +205,7 @@ def require_allowed(parameters: int) -> None:
 
 
 def quotas() -> dict[str, Any]:
-    """What a training may take here, as `LiveTraining` is told."""
+    """Limits of a training here, as arguments of `LiveTraining`."""
     from model.training.live.film import BUDGET, KEY_BUDGET
 
     minutes, film = limit(Quota.TRAINING_TIME), limit(Quota.FILM_SIZE)
@@ -215,8 +217,8 @@ def quotas() -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Plan:
-    """What the first click on a step trains on. name: of the data. own: whether they are what the model's run learnt
-    from, in its split.
+    """Data and settings of the first click on a step. name: of the data. own: whether they are what the model's run
+    learnt from, in its split.
     """
 
     name: str
@@ -276,7 +278,7 @@ def _prepare(reference: weakref.ref[TextModel]) -> None:
 
 
 def plan_sentence(model: TextModel) -> str:
-    """What the first click on a step trains on, and how."""
+    """Data and settings of the first click on a step, in a sentence."""
     plan, known = usual_plan(model), str(model.training.get("data") or "")
     if plan.own:
         data_sentence = _("Trains on its run's own data: {data}.").format(data=data_name(plan.name))
@@ -293,7 +295,7 @@ def plan_sentence(model: TextModel) -> str:
 
 
 def is_task(session: Session, model: TextModel) -> bool:
-    """Whether what a model writes answers a built-in task, and is no translation; one in training by its data."""
+    """True if what a model writes answers a built-in task, and is no translation; one in training by its data."""
     live = trainings().get(session.training.run) if session.training.run else None
     if live is not None and live.start.name == model.name:
         return live.source.data.startswith("task:")
@@ -301,7 +303,7 @@ def is_task(session: Session, model: TextModel) -> bool:
 
 
 def data_name(name: str) -> str:
-    """What training data are called on the screen."""
+    """Name of training data on the screen."""
     from model.data.sources import PHRASES
 
     task, _colon, count = name.removeprefix("task:").partition(":")
@@ -351,9 +353,9 @@ def newest_model(session: Session, live: LiveTraining) -> TextModel:
 def _target(
     model: TextModel, live: LiveTraining, session: Session, source: str, typed: str
 ) -> tuple[Tokens | None, bool]:
-    """What is typed; else, until there is another source, the right answer, or what the model writes now: where nobody
-    knows the answer, or the user asked the model. A tab that finds a training goes on with what that is watched on. And
-    whether it is the answer in the data.
+    """The typed target; else, until there is another source, the right answer, or what the model writes now: where
+    nobody knows the answer, or the user asked the model. A tab that finds a training goes on with what that is watched
+    on. And whether it is the answer in the data.
     """
     from model.inference.models import Translator
 
@@ -391,7 +393,7 @@ def _answer(model: Translator, material: TrainingData, source: str) -> Tokens | 
 
 
 def standing(live: LiveTraining | None) -> Standing | None:
-    """Where a training is: its number, its film's edition, which no other text or run has, and its step."""
+    """State of a training: its number, its film's edition, which no other text or run has, and its step."""
     if live is None:
         return None
     run = live.current
@@ -399,5 +401,5 @@ def standing(live: LiveTraining | None) -> Standing | None:
 
 
 def is_moving(live: LiveTraining | None) -> bool:
-    """Whether there will be something newer to show."""
+    """True if there will be something newer to show."""
     return live is not None and (live.snapshot.busy or live.snapshot.status in MOVING)

@@ -1,4 +1,4 @@
-"""How a session looks at its training."""
+"""View of a session on its training."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What-if changes of a session: the model as it was changed, beside the same tokens without the changes."""
+"""Changes of a session's model: the model as it was changed, beside the same tokens without the changes."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class WhatIf:
 
     @property
     def listed(self) -> tuple[AttentionChange, ...]:
-        """What the address bar lists: those that this model cannot make too."""
+        """Changes in the address bar: those that this model cannot make too."""
         return (*self.changes, *self._aside)
 
     def _make(self, model: TextModel, source: Tokens, target: Tokens | None) -> Trace | None:
@@ -122,7 +122,7 @@ class WhatIf:
             yield
 
     def generate(self, model: TextModel, text: str, **options: Any) -> Generation:
-        """What the changed model writes for `text`; options: those of its `generate`."""
+        """Text that the changed model writes for `text`; options: those of its `generate`."""
         with self.in_effect(model):
             return model.generate(text, **options)
 
@@ -140,7 +140,9 @@ class WhatIf:
 
 
 def note(what_if: WhatIf, trace: Trace, config: TransformerConfig) -> str:
-    """What is changed, for the frame around every page; empty while nothing is. config: of the model that is shown."""
+    """Sentence on the changes, for the frame around every page; empty while there are none. config: of the model that
+    is shown.
+    """
     here = [each for each in what_if.changes if trace.attention_paths(each.kind) and _is_there(each, config)]
     return _named(here, config) if here else ""
 
@@ -179,7 +181,7 @@ def change_name(changed: AttentionChange, longest: int) -> str:
 
 
 def _is_there(changed: AttentionChange, config: TransformerConfig) -> bool:
-    """Whether a model has what is changed; of another model's heads in the address bar it may have none."""
+    """True if a model has what is changed; of another model's heads in the address bar it may have none."""
     from model.capture.interventions import RemovedHead
 
     stack = "encoder" if changed.kind == "encoder" else "decoder"

@@ -1,4 +1,4 @@
-"""What the curves of a training are called, and where in a network they were measured."""
+"""Names of the curves of a training, and of the places in a network where they were measured."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def smoothing_name(keep: str) -> str:
 
 
 def title_of(name: str) -> str:
-    """What a figure is called above its chart; names of layers are added by `part_name`."""
+    """Title of a figure above its chart; names of layers are added by `part_name`."""
     return {
         "loss": _("training loss"),
         "validation": _("validation loss"),
@@ -54,7 +54,7 @@ def part_name(path: str) -> str:
 
 
 def change_text(changes: Mapping[str, tuple[Any, Any]]) -> str:
-    """What was changed, from what to what."""
+    """Sentence on a change: its setting, before and after."""
     return ", ".join(f"{name} {_value(before)} → {_value(after)}" for name, (before, after) in changes.items())
 
 

@@ -188,12 +188,12 @@ class Form:
 
     @property
     def _last(self) -> dict[str, Any]:
-        """What each field held last that could be read."""
+        """Last value of each field that could be read."""
         held: dict[str, Any] = st.session_state.setdefault(f"{self.prefix}_last", {})
         return held
 
     def holds(self) -> bool:
-        """Whether values have been put in this session."""
+        """True if values have been put in this session."""
         return all(self.key(name) in st.session_state for name in self.described)
 
     def read(self, names: Sequence[str]) -> tuple[dict[str, Any], dict[str, str]]:

@@ -28,7 +28,7 @@ LONGEST = {"paste": 1_000_000, "path": 4000, "hub": 200}  # characters that a fi
 
 @dataclass(frozen=True)
 class Content:
-    """What was given, in this session's memory only. name: of the file; empty where it has none."""
+    """Content of a file field, in this session's memory only. name: of the file; empty where it has none."""
 
     data: bytes
     name: str
@@ -96,7 +96,7 @@ class FileField:
         return content
 
     def _last(self, what: str) -> dict[str, Any]:
-        """What was given or refused, by the way."""
+        """Last content or refusal, by the way it was given."""
         return st.session_state.get(f"{self.key}_{what}") or {}
 
     def _take(self, way: Way) -> None:
@@ -113,7 +113,7 @@ class FileField:
 
 
 def content_of(way: Way, value: Any) -> Content | None:
-    """What a field holds; nothing where it is empty.
+    """Content of a field; None where it is empty.
 
     Raises:
         ValueError: it is a path of what cannot be read.

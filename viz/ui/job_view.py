@@ -37,7 +37,7 @@ class LiveRegion:
 
     @property
     def is_old(self) -> bool:
-        """Whether the script is to draw it again."""
+        """True if the script is to draw it again."""
         return self.state() != self.drawn
 
 
@@ -57,7 +57,7 @@ def show_job(
     state: Callable[[], Hashable] = lambda: None,
     bar: Callable[[], View | None] | None = None,
 ) -> bool:
-    """How far a job is, with a button that cancels it; or why it failed. Returns whether it still goes on.
+    """Progress of a job, with a button that cancels it; or the reason why it failed. True while it goes on.
 
     key: of its bar; its button has `key`_cancel. cancel: the button's word. state: where it changes, the script runs
     again, as at the job's end. bar: by default the job's.
@@ -78,7 +78,7 @@ def show_job(
 
 
 def job_bar(key: str, job: Job[Any]) -> View | None:
-    """How far a job is, until it ends."""
+    """Progress bar of a job, until it ends."""
     job.look(current_session().wake_for_job)
     return None if job.ended else progress(key, job.share, job_words(job))
 
@@ -89,7 +89,7 @@ def job_progress(job: Job[Any]) -> dict[str, Any] | None:
 
 
 def job_words(job: Job[Any]) -> str:
-    """How far a job is, and how long it still takes, as far as that is known."""
+    """Progress of a job, and the time that is left, as far as that is known."""
     sentence, left = job.sentence, job.seconds_left
     words = ["" if sentence is None else filled(sentence), "" if left is None else remaining(left)]
     return " · ".join(filter(None, words))
@@ -131,12 +131,12 @@ def follow(
 
 
 def is_long(job: Job[Any]) -> bool:
-    """Whether it goes on for so long that somebody may want to cancel it."""
+    """True if it goes on for so long that somebody may want to cancel it."""
     return not job.ended and (job.seconds_left or 0.0) > LONG
 
 
 def buttons(table: TableJob, number: int) -> None:
-    """What takes long can be cancelled, and gone on with, beside how far it is; what could not be read is said."""
+    """Buttons to cancel a long job or to go on with it, beside its progress, and what could not be read."""
     if is_long(table):
         st.button(_("Stop measuring"), on_click=table.cancel, key=f"stop_measuring_{number}")
     if table.ended and table.cancelled:

@@ -1,4 +1,4 @@
-"""What a long text takes beside its pass, as a job: maps of all heads, a head at a time, and then the checks.
+"""Job of a long text, beside its pass: maps of all heads, a head at a time, and then the checks.
 
 The page shows at once what is asked for, and the rest as it comes; the next text cancels it.
 """
@@ -32,14 +32,14 @@ HEAD, COMBINED, CHECKS, CHANGES = "head", "combined", "checks", "changes"  # wha
 
 
 class Checked(NamedTuple):
-    """What was checked of a trace, and what of it is not finite."""
+    """Checks of a trace, and its tensors that are not finite."""
 
     checks: Sequence[Check]
     odd: NotFinite | None
 
 
 class LongTextJob(TableJob):
-    """What one trace takes. paused: by the visitor, and not because nobody looked. chosen: the head that is shown
+    """Job of one trace. paused: by the visitor, and not because nobody looked. chosen: the head that is shown
     large, behind its key.
     """
 
@@ -77,17 +77,17 @@ class LongTextJob(TableJob):
 
     @property
     def drawn(self) -> int:
-        """How many heads are there."""
+        """Number of heads that are computed."""
         return sum(key in self.values for key in self.keys if key[0] == HEAD)
 
     @property
     def combined(self) -> bool:
-        """Whether several heads together are there, where they are wanted."""
+        """True if several heads together are there, where they are wanted."""
         return any(key in self.values for key in self.keys if key[0] == COMBINED)
 
     @property
     def compared(self) -> bool:
-        """Whether all is there that the pin asks for."""
+        """True if all is there that the pin asks for."""
         return all(key in self.values for key in self.keys if key[0] == CHANGES)
 
     def pause(self) -> None:
@@ -134,7 +134,7 @@ def all_maps(trace: Trace) -> list[Maps]:
 
 
 def is_very_long(session: Session) -> bool:
-    """Whether the maps of the shown text are not waited for; while a model is trained, they are."""
+    """True if the maps of the shown text are not waited for; while a model is trained, they are."""
     if session.traced_input is None or session.training.step is not None:
         return False
     return sum(maps.cells for maps in all_maps(session.trace)) > SOON
@@ -143,7 +143,7 @@ def is_very_long(session: Session) -> bool:
 def long_text_job(
     session: Session, tasks: Sequence[TableTask] | None = None, values: Mapping[Any, Any] = {}
 ) -> LongTextJob:
-    """What is computed of the shown text, begun where it is not yet.
+    """Job of the shown text, begun where there is none yet.
 
     tasks: what the page wants of it; None: what it has. values: those that are known already; what was computed before
     stays.
@@ -166,7 +166,7 @@ def long_text_job(
 
 
 def bar(session: Session) -> View:
-    """How far it is, with a button to pause it, or to go on; nothing where nothing is to be waited for."""
+    """Progress bar with a button to pause, or to go on; None where there is nothing to wait for."""
     job: LongTextJob | None = session.long_text_job
     if not is_very_long(session) or job is None or job.trace is not session.trace:
         return progress(KEY, None, "")

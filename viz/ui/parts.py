@@ -1,4 +1,4 @@
-"""What pages are built from: explanation, data table, names for files and screens."""
+"""Parts of pages: explanation, data table, names for files and screens."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ LINES, SOURCE = 22, 440  # of code: longer ones scroll in a place of so many pix
 
 
 def _language() -> str:
-    """What this session speaks; English where there is none, as in a thread of its own."""
+    """Language of this session; English where there is none, as in a thread of its own."""
     alone = get_script_run_ctx(suppress_warning=True) is None
     return "en" if alone else str(st.session_state.get(Key.LANGUAGE, "en"))
 
@@ -235,12 +235,12 @@ def choose_table(key: str, tables: Mapping[str, FigureTable]) -> str:
 
 
 def stamp(trace: Trace) -> str:
-    """What a component says it has painted."""
+    """Stamp of the painted text, its source tokens: a component has it in the browser."""
     return " ".join(trace.source_tokens)
 
 
 def tell(key: str) -> None:
-    """What came of something that was asked for, as the session state has it under `key`: how, "good" or "wrong", and
+    """Show the outcome of a request, which the session state has under `key`: how, "good" or "wrong", and
     a sentence. Good news are told once and go; what is wrong stays until something else is asked for.
     """
     how, sentence, *_where = st.session_state.get(key) or ("", "")

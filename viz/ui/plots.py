@@ -117,7 +117,7 @@ def head_panel(name: str, values: NDArray[Any], scale: Scale, framed: Sequence[i
 
 
 def by_root(attention: nn.Module) -> bool:
-    """Whether scores are scaled by 1/√d_k, as the paper's are; also where the model shows no step to its weights."""
+    """True if scores are scaled by 1/√d_k, as the paper's are; also where the model shows no step to its weights."""
     step = getattr(attention, "scaled", None)
     if step is None or isinstance(step, Scaled):
         return step is None or step.factor != 1
@@ -126,7 +126,7 @@ def by_root(attention: nn.Module) -> bool:
 
 
 def scores_formula(attention: nn.Module) -> str:
-    """What softmax is taken of, but for the mask: some models scale otherwise, cap, or add what distances give."""
+    """Formula of softmax's input, without the mask: some models scale otherwise, cap, or add what distances give."""
     scaled = r"\frac{QK^\top}{\sqrt{d_k}}"
     if not by_root(attention):
         factor = attention.get_submodule("scaled").factor
@@ -140,7 +140,7 @@ def scores_formula(attention: nn.Module) -> str:
 
 
 def step_names(steps: Sequence[str]) -> dict[str, str]:
-    """What the steps to a weight are called, in their order."""
+    """Names of the steps to a weight, in their order."""
     names = {
         "scores": Message("score"),
         "scaled": Message("scaled"),

@@ -96,7 +96,7 @@ class Subject:
         return tokens if actual == UNKNOWN or actual in tokens else [*tokens, actual]
 
     def row(self, position: int, token: int, rank: int) -> dict[str, object]:
-        """What a list of alternatives says of a token besides its numbers."""
+        """Line of a list of alternatives, for a token."""
         return {
             "token": token,
             "label": self.label(token),
@@ -107,7 +107,7 @@ class Subject:
         }
 
     def can_take(self, position: int, token: int) -> bool:
-        """Whether the text can go on with this token after this position, or be filled in with it there."""
+        """True if the text can go on with this token after this position, or be filled in with it there."""
         tokenizer = self.model.target_tokenizer
         if self.model.kind == "encoder-only":
             return self.tokens[position] == tokenizer.mask_label and token not in tokenizer.special
@@ -130,7 +130,7 @@ class Subject:
         return self.pinned[self.chosen].float().to(self.logits.device)
 
     def with_pin(self, sentence: str) -> str:
-        """What is said of the chosen position; and, where the pinned text does not have it, that."""
+        """Sentence on the chosen position; and, where the pinned text does not have it, that."""
         if self.pinned is None or self.pinned_at(self.chosen) is not None:
             return sentence
         return joined(" · ", sentence, Message("this token is not in the pinned text"))
@@ -155,7 +155,7 @@ def choice_words() -> dict[str, str]:
 
 
 def difference_scale(values: NDArray[np.float32], title: str) -> Scale:
-    """Of differences from the pinned values; NaN where the pinned text has no such token."""
+    """Scale of differences from the pinned values; NaN where the pinned text has no such token."""
     most = float(np.nanmax(np.abs(values), initial=0.0)) or 1.0
     return Scale(-most, most, title, True)
 

@@ -26,14 +26,14 @@ def free_name(name: str) -> str:
 
 
 def saved_as(name: str, folder: Path) -> str:
-    """That it was saved; and where, to whoever sits at this machine."""
+    """Sentence that it was saved; and where, for whoever sits at this machine."""
     if permissions.may_name_paths(st.context.headers.to_dict()):
         return _("Saved as {name}, in {folder}: it is in the list of models.").format(name=name, folder=folder)
     return _("Saved as {name}: it is in the list of models.").format(name=name)
 
 
 def refused(name: str, replace: bool, taken: Collection[str] = ()) -> str:
-    """Why a model cannot be saved under this name; nothing if it can. taken: by what this session has opened."""
+    """Reason why a model cannot be saved under this name; empty if it can. taken: by what this session has opened."""
     if refusal := permissions.refused(Permission.SAVING):
         return refusal
     if not NAME.fullmatch(name):

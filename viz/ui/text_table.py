@@ -20,7 +20,7 @@ FOUND = "found"  # as the delimiter: find out
 
 
 def read_file(place: DeltaGenerator, key: str, content: Content) -> tuple[FileContents, DeltaGenerator] | None:
-    """What is in a file, cut as is chosen, and the place beside that choice; None where that is refused in a sentence.
+    """Rows of a file, cut as is chosen, and the place beside that choice; None where a sentence refuses it.
 
     key: what the keys of all fields begin with.
     """
@@ -66,7 +66,7 @@ def read_rows(
 
 
 def choose_delimiter(place: DeltaGenerator, key: str) -> str | None:
-    """What is said to stand between columns, empty for nothing; None: it is to be found out."""
+    """Chosen delimiter of columns, empty for none; None: it is to be found out."""
     words = {FOUND: _("found by itself"), "\t": _("tab"), ",": ",", ";": ";", "": _("none: a text")}
     delimiter = place.selectbox(
         _("Between columns"),
@@ -81,7 +81,9 @@ def choose_delimiter(place: DeltaGenerator, key: str) -> str | None:
 def choose_columns(
     place: DeltaGenerator, contents: FileContents, titled: bool, wanted: int, keys: tuple[str, str]
 ) -> tuple[int, ...]:
-    """Which columns are the source and the target. keys: of the two fields, which are drawn where there is a choice."""
+    """Numbers of the source's and the target's column. keys: of the two fields, which are drawn where there is a
+    choice.
+    """
     titles = column_names(contents, titled)
     lower = [title.lower() for title in titles]
     usual = [lower.index(name) if titled and name in lower else at for at, name in enumerate((SOURCE, TARGET))]
@@ -100,7 +102,7 @@ def choose_columns(
 
 
 def column_names(contents: FileContents, titled: bool) -> list[str]:
-    """What the first row calls them, each once; else their numbers."""
+    """Names of the columns from the first row, each once; else their numbers."""
     first = contents.records[0].cells if titled and contents.records else ()
     named = [
         (first[at].strip()[:CELL] if at < len(first) else "") or _("column {number}").format(number=at + 1)
@@ -110,7 +112,7 @@ def column_names(contents: FileContents, titled: bool) -> list[str]:
 
 
 def report(place: DeltaGenerator, contents: FileContents, chosen: Usable, sentence: str) -> None:
-    """How many rows there are, and those that cannot be used. sentence: with the names of all numbers."""
+    """Number of rows, and those that cannot be used. sentence: with the names of all numbers."""
     words = {"\t": _("tab"), "": _("nothing")}
     place.caption(
         sentence.format(

@@ -57,7 +57,7 @@ def styles(path: str) -> list[Path]:
 
 
 def base_path() -> str:
-    """What stands before every route: empty, or "/" and the path that Streamlit is told."""
+    """Prefix of every route: empty, or "/" and the path that Streamlit is told."""
     return "/".join(["", *filter(None, st.get_option("server.baseUrlPath").split("/"))])
 
 

@@ -14,7 +14,6 @@ from tests.model.examples import network
 from viz.i18n.catalogue import use
 from viz.i18n.format import (
     attention_name,
-    attention_sentence,
     bytes_text,
     check_explanation,
     check_name,
@@ -24,6 +23,8 @@ from viz.i18n.format import (
     literal,
     significant,
 )
+from viz.i18n.messages import in_language
+from viz.i18n.names import attention_reading
 
 
 @pytest.fixture(autouse=True)
@@ -99,7 +100,7 @@ def test_every_kind_of_attention_has_a_name_and_a_sentence_of_its_own(language):
     kinds = get_args(AttentionKind)
 
     def said(kind: str, causal: bool, one_stack: bool = False) -> str:
-        return attention_sentence(Masked(Mask(causal=causal), one_stack=one_stack), kind, 0)
+        return in_language(attention_reading(Masked(Mask(causal=causal), one_stack=one_stack), kind, 0))
 
     sentences = [said(kind, kind == "decoder") for kind in kinds] + [said("decoder", False)]
     sentences += [said("decoder", True, True), said("encoder", False, True)]
@@ -124,7 +125,7 @@ BACK, ALL = "each token looks at earlier ones", "each token looks at all of them
     ],
 )
 def test_the_sentence_says_what_is_to_be_seen_whatever_the_rule_is_called(kind, mask, length, sentence):
-    assert attention_sentence(Masked(mask, length), kind, 0) == sentence
+    assert attention_reading(Masked(mask, length), kind, 0) == sentence
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])

@@ -82,7 +82,7 @@ def address(page: str) -> str:
 
 
 def height(maps: Maps, view: str, merged: Mapping[str, Pieces] = {}) -> int:
-    """How high the page will be, from the measures in BertViz's scripts."""
+    """Height of the page in pixels, from the measures in BertViz's scripts."""
     longest = max(*map(len, drawn(maps, view, merged).labels))
     if view == "head":
         return round(longest * 22.5) + 90
@@ -93,14 +93,14 @@ def height(maps: Maps, view: str, merged: Mapping[str, Pieces] = {}) -> int:
 
 
 def drawn(maps: Maps, view: str, merged: Mapping[str, Pieces]) -> GroupedAxes:
-    """What is one row and one column."""
+    """Rows and columns: tokens, or runs of them."""
     return GroupedAxes(maps.trace, sides(maps.trace, maps.kind), {} if view == "neuron" else merged)
 
 
 def parameters(
     maps: Maps, view: str, layer: int, head: int, dark: bool, merged: Mapping[str, Pieces] = {}
 ) -> dict[str, Any]:
-    """What the view's script reads, under its own names."""
+    """Parameters of the view's script, under its own names."""
     runs, everything = drawn(maps, view, merged), slice(0, maps.heads)
     rows, columns = runs.labels
     attention: dict[str, Any] = {

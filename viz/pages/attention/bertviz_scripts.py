@@ -131,7 +131,7 @@ def script(view: str) -> str:
 
 
 def written() -> dict[str, str]:
-    """What the scripts write by themselves."""
+    """Words in the scripts, and their translations."""
     return {
         "Heads": _("Heads"),
         "Layers": _("Layers"),

@@ -54,7 +54,7 @@ BELOW = ("steps", "importance")
 
 
 def show_controls(model: TextModel) -> HeadSettings:
-    """What is drawn of every head."""
+    """Controls of all heads: kind, quantity and scale."""
     kinds = attention_kinds(model.network)
     row = st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center")
     kind = kinds[0]
@@ -72,7 +72,7 @@ def show_controls(model: TextModel) -> HeadSettings:
 
 
 def show_head_controls(wish: HeadSettings, model: TextModel) -> HeadSettings:
-    """Which heads there are, in which order, and with which number."""
+    """Controls of the grid: its heads, their order, their number."""
     row = st.container(horizontal=True, vertical_alignment="center")
     metric = pick(_("Number of each head"), metrics_of(wish.kind), Choice.METRIC, metric_name, row)
     order = choose(_("Order"), ORDERS, ORDERS[0], Choice.ORDER, order_name, row)
@@ -103,7 +103,7 @@ def metrics_of(kind: AttentionKind) -> list[str]:
 
 
 def show_figure_controls(wish: HeadSettings) -> HeadSettings:
-    """What the large figure joins, and how it is drawn."""
+    """Controls of the large figure: what it combines, and how it is drawn."""
     row = st.container(horizontal=True, horizontal_alignment="distribute")
     combination = choose(_("Combine"), COMBINED, COMBINED[0], Choice.COMBINATION, combination_name, row)
     drawing = choose(_("Drawing"), DRAWINGS, DRAWINGS[0], Choice.DRAWING, drawing_name, row)
@@ -111,7 +111,7 @@ def show_figure_controls(wish: HeadSettings) -> HeadSettings:
 
 
 def show_below(kind: Kind) -> str:
-    """What stands under the heads: the steps of one query, or what each head is good for."""
+    """Choice of the section under the heads: the steps of one query, or what each head is good for."""
     row = st.container(horizontal=True, vertical_alignment="center")
     chosen = choose(_("Under the heads"), BELOW, BELOW[0], Choice.BELOW, below_name, row)
     formula = {"steps": "softmax(QKᵀ/√d_k + M) V, §3.2.1", "importance": "I_h = L(ξ_h = 0) − L, Michel et al., 2019"}

@@ -107,7 +107,7 @@ def head_figure(
 def sink_column(
     head_maps: HeadMaps, chosen: Selection, heads: Heads, block: tuple[int, int]
 ) -> NDArray[np.float32] | None:
-    """What the chosen head, or these together, keep for no key, by query; None where there is none, or no place."""
+    """Weight that the chosen head, or these together, give to no key, by query; None where there is none, or no place."""
     if max(block) > 1:
         return None
     if head_maps.wish.combination == "head":
@@ -139,7 +139,7 @@ def _states(head_maps: HeadMaps, drawn: HeadImage, block: tuple[int, int]) -> ND
 
 
 def _top(head_maps: HeadMaps, thumbnails: Thumbnails, chosen: Selection, cells: NDArray[np.float32]) -> float:
-    """What is drawn darkest."""
+    """The value that is drawn darkest."""
     if head_maps.wish.combination == "head":
         return float(top_values(head_maps, thumbnails)[chosen.layer, chosen.head])
     bounded = (
@@ -155,7 +155,7 @@ def _top(head_maps: HeadMaps, thumbnails: Thumbnails, chosen: Selection, cells: 
 
 
 def _head_of(head_maps: HeadMaps, heads: Heads, row: int, column: int) -> str:
-    """Which of these heads has most weight in a cell, counted from 1."""
+    """Number, from 1, of the head with most weight in a cell."""
 
     def weight(place: tuple[int, int]) -> float:
         layer, head = place

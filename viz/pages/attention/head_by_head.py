@@ -36,7 +36,7 @@ STEPS = 8  # times that the grid is drawn while its heads come
 
 
 def head_key(head_maps: HeadMaps, layer: int, head: int) -> tuple[Any, ...]:
-    """What the thumbnail of a head is of, but for the trace."""
+    """Cache key of a head's thumbnail, without the trace."""
     wish, pinned = head_maps.wish, head_maps.comparison and head_maps.comparison.pinned
     of = (
         wish.kind,

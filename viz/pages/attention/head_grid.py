@@ -114,7 +114,7 @@ def _notes(head_maps: HeadMaps, thumbnails: Thumbnails, heads: Heads) -> list[st
 
 
 def extremes(head_maps: HeadMaps, thumbnails: Thumbnails, heads: Heads) -> str:
-    """Which of these heads has the least and the most of the metric."""
+    """The heads with the least and the most of the metric, in a sentence."""
     known = [place for place in heads if not np.isnan(thumbnails.values[place])]
     if not known:
         return ""
@@ -170,13 +170,13 @@ def states(head_maps: HeadMaps, thumbnails: Thumbnails) -> NDArray[np.uint8]:
 
 
 def faint(head_maps: HeadMaps, cells: NDArray[np.float32]) -> bool:
-    """Whether the thumbnails (head, row, column) of a long text look empty on the scale from 0 to 1."""
+    """True if the thumbnails (head, row, column) of a long text look empty on the scale from 0 to 1."""
     weights = head_maps.wish.scale == "one" and head_maps.wish.quantity == "weight" and not head_maps.differing
     return weights and bool(cells.size) and float(cells.max(axis=-1).mean()) < FAINT
 
 
 def grid_sentences(head_maps: HeadMaps, count: int, cells: NDArray[np.float32]) -> list[str]:
-    """What stands below the thumbnails of so many heads."""
+    """Sentences below the thumbnails of so many heads."""
     maps, wish = head_maps.maps, head_maps.wish
     size: dict[str, Any] = {"layers": maps.layers, "heads": maps.heads}
     if count != maps.layers * maps.heads:
@@ -233,7 +233,7 @@ class Thumbnails:
 
 
 def block_size(queries: int, keys: int, most: int) -> tuple[int, int]:
-    """How many rows and columns become one, so that there are at most so many of each."""
+    """Numbers of rows and columns that become one, so that there are at most so many of each."""
     return math.ceil(queries / most), math.ceil(keys / most)
 
 
@@ -328,7 +328,7 @@ def thumbnail(head_maps: HeadMaps, layer: int, heads: slice, counted: MetricMask
 
 
 def _pinned_metric(head_maps: HeadMaps, layer: int, heads: slice, counted: MetricMasks) -> NDArray[np.float64] | float:
-    """That of the pinned trace, on its own tokens; NaN where that has no such heads."""
+    """Metric of the pinned trace, on its own tokens; NaN where that has no such heads."""
     if head_maps.pinned is None or layer >= head_maps.pinned.layers:
         return math.nan
     weights = head_maps.pinned.weights(layer, heads)

@@ -72,7 +72,7 @@ class Containers:
 
 
 def show(places: Containers, model: TextModel, kind: AttentionKind, chosen: Selection) -> Drawing:
-    """What stands under the heads and under the chosen one.
+    """Views under the heads and under the chosen one.
 
     Raises:
         MissingQuantityError: the model does not show its heads apart.
@@ -121,7 +121,7 @@ def show(places: Containers, model: TextModel, kind: AttentionKind, chosen: Sele
 
 
 def not_finite(tensor: str) -> None:
-    """Why nothing can be measured of a pass that holds NaN or an infinity."""
+    """Reason why nothing can be measured of a pass that holds NaN or an infinity."""
     st.info(
         _("This pass is not finite from {tensor} on: what a head is good for cannot be measured.").format(
             tensor=literal(tensor)
@@ -135,14 +135,14 @@ def within(place: DeltaGenerator, draw: Callable[[], None]) -> None:
 
 
 def hold(session: Session) -> None:
-    """What is shown of a model that is being trained: each of its steps would have to be measured anew."""
+    """Placeholder for a model in training: each of its steps would have to be measured anew."""
     st.caption(_("While this model is trained its heads are not measured: that would slow the training down."))
     if live := training.steered(session):
         st.button(_("Pause the training and measure"), key=Part.PAUSE, on_click=live.pause)
 
 
 def pinned_sentence(session: Session, weighed: HeadImportance) -> str:
-    """Whether there is something to compare with."""
+    """Reason why nothing is compared with the pin; empty where it is, or nothing is pinned."""
     if session.pin is None or weighed.pinned is not None:
         return ""
     if weighed.unlike:
@@ -154,7 +154,7 @@ def pinned_sentence(session: Session, weighed: HeadImportance) -> str:
 
 
 def pair_sentence(measurement: Measured, weighed: HeadImportance, alike: Likeness, head: Place) -> str:
-    """What is lost with the head and the one most like it; nothing of a head that is removed."""
+    """The loss without the head and the one most like it; empty for a head that is removed."""
     nearest = None if head in weighed.removed else alike.nearest(*head[1:])
     if nearest is None or measurement.measuring is None:
         return ""
@@ -164,7 +164,7 @@ def pair_sentence(measurement: Measured, weighed: HeadImportance, alike: Likenes
 
 
 def offer(measurement: Measured) -> None:
-    """What is shown until all is measured: a button, or how far it is."""
+    """Placeholder until all is measured: a button, or the progress."""
     going = measurement.measuring
     if going is not None and (show_job(going, Part.BAR, _("Cancel")) or going.error):
         return
@@ -236,7 +236,7 @@ class ImportanceJob(TableJob):
 
 @dataclass
 class Measured:
-    """Of one trace: the passes that it takes, and what they gave so far. most: seconds that all of them will take."""
+    """Measurement of one trace: its passes, and their results so far. most: seconds that all of them will take."""
 
     trace: Trace
     removals: Removals
@@ -253,7 +253,7 @@ class Measured:
 
 
 def measured(session: Session, model: TextModel) -> Measured:
-    """What there is of the session's trace; begun now, where it is quick."""
+    """Measurement of the session's trace; begun now, where it is quick."""
     measurements: list[Measured] = session.memory.setdefault(KEPT, [])
     pinned = session.pin.trace if session.pin else None
     for each in measurements:
@@ -275,7 +275,7 @@ def measured(session: Session, model: TextModel) -> Measured:
 
 
 def clicked_measurement(session: Session) -> Measured:
-    """What there is of the trace that a click was made on: not the newest one, where a change was taken back."""
+    """Measurement of the trace that was clicked on: not the newest one, where a change was taken back."""
     measurements: list[Measured] = session.memory[KEPT]
     return next(each for each in measurements if each.trace is session.trace)
 
@@ -288,7 +288,7 @@ def _new(session: Session, trace: Trace, model: TextModel) -> Measured:
 
 
 def weigh(session: Session, measurement: Measured) -> HeadImportance | None:
-    """What was measured, once it is all there."""
+    """Result of the measurement, once it is complete."""
     if measurement.measuring is None:
         return None
     measurement.measuring.look()

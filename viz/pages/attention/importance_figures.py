@@ -1,4 +1,4 @@
-"""What each head is good for on this text, packed for the browser: by layer, in order, and beside heads like it."""
+"""Importance of each head on this text, as figures: by layer, in order, and beside heads like it."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def _table(
 
 
 def about_effects(weighed: HeadImportance, differing: bool = False) -> About:
-    """Of what removing each head does."""
+    """Explanation of the effect of removing each head."""
     if not weighed.predicts:
         sentence = Message("Each head is removed in turn: how far that moves the last states of this text, as a share.")
         formula = r"I_h = \frac{\lVert x - x_{\xi_h = 0} \rVert}{\lVert x \rVert}"
@@ -183,16 +183,16 @@ class HeadImportance:
 
     @property
     def by_divergence(self) -> bool:
-        """Whether no actual token is known: then the predictions are compared with themselves."""
+        """True if no actual token is known: then the predictions are compared with themselves."""
         return self.predicts and math.isnan(self.loss)
 
     @property
     def alone(self) -> bool:
-        """Whether all heads are of one kind of attention: then names need not say which."""
+        """True if all heads are of one kind of attention: then names need not say which."""
         return len({kind for kind, _layer, _head in self.effects}) == 1
 
     def cost(self, place: Place, effects: Mapping[Place, Effect] | None = None) -> float:
-        """What the loss of this head costs; NaN where that is not known."""
+        """Cost of removing this head; NaN where it is unknown."""
         effect = (self.effects if effects is None else effects).get(place)
         return math.nan if effect is None else effect.moved if self.by_divergence else effect.loss
 
@@ -209,7 +209,7 @@ class HeadImportance:
 
     @property
     def quantity(self) -> str:
-        """What a head's number is."""
+        """Name of a head's number."""
         if not self.predicts:
             return "‖x − x′‖ / ‖x‖"
         return "KL(p ‖ p′)" if self.by_divergence else Message("Δ loss")
@@ -232,7 +232,9 @@ def head_name(place: Place, alone: bool) -> str:
 
 
 def verdict(weighed: HeadImportance, labels: Sequence[str]) -> str:
-    """How many heads can be spared, and which matters most. labels: of the tokens at the predictions' positions."""
+    """Sentence: how many heads can be spared, and which matters most. labels: of the tokens at the predictions'
+    positions.
+    """
     ranked, alone = weighed.ranked, weighed.alone
     if not ranked:
         return _("Every head is removed: restore some first.")
@@ -272,7 +274,7 @@ def _amount(weighed: HeadImportance, value: float) -> str:
 
 
 def together(weighed: HeadImportance, chosen: Place, other: Place, both: Effect) -> str:
-    """What is lost with a head and the one most like it, beside what is lost with each alone."""
+    """Sentence: the loss without a head and the one most like it, beside the losses without each alone."""
     each = [weighed.cost(place) for place in (chosen, other)]
     cost = both.moved if weighed.by_divergence else both.loss
     sentence = _("Most alike: **{other}**. Without it {second}, without both {both}; one by one they add up to {sum}.")
@@ -288,7 +290,7 @@ def together(weighed: HeadImportance, chosen: Place, other: Place, both: Effect)
 
 
 def of_chosen(weighed: HeadImportance, chosen: Place, labels: Sequence[str]) -> str:
-    """What the chosen head is worth."""
+    """Sentence on the chosen head's effect."""
     effect, ranked = weighed.effects[chosen], weighed.ranked
     name = _("Layer {layer}, head {head}").format(layer=chosen[1] + 1, head=chosen[2] + 1)
     if chosen not in ranked:

@@ -215,7 +215,7 @@ def vectors_view(head_maps: HeadMaps, chosen: Selection) -> FigureView:
 
 @dataclass(frozen=True)
 class Closely:
-    """What stands beneath the heads, in its places.
+    """Views beneath the heads, in their places.
 
     lacking: a sentence where the model does not show it. rest: what only the script draws. staged, vectors: the steps
     of a query.
@@ -248,7 +248,7 @@ def query_closely(head_maps: HeadMaps, chosen: Selection, place: DeltaGenerator)
 
 
 def importance_closely(places: Containers, model: TextModel, kind: AttentionKind, chosen: Selection) -> Closely:
-    """What each head is good for."""
+    """Importance of the heads."""
     weighing = importance.show(places, model, kind, chosen)
     weighed, lacking = unless_absent(partial(next, weighing))
     after = None if lacking else rest_of(weighing)
@@ -258,7 +258,7 @@ def importance_closely(places: Containers, model: TextModel, kind: AttentionKind
 def offer_heads(
     head_maps: HeadMaps, thumbnails: Thumbnails, chosen: Selection, listed: Heads, large_one: bool, stepwise: bool
 ) -> None:
-    """What a click on each of these heads shows in a page file. large_one: there is a large figure."""
+    """Views that a click on each of these heads shows in a page file. large_one: there is a large figure."""
     choices = current_session().choices
     for layer, head in listed:
         one, place = replace(chosen, layer=layer, head=head), {"layer": layer, "head": head}
@@ -276,7 +276,7 @@ def offer_heads(
 
 
 def rest_of(drawing: Drawing) -> Rest | None:
-    """What only the script draws, of a drawing whose views are all there."""
+    """Parts that only the script draws, of a drawing whose views are all there."""
     try:
         next(drawing)
     except StopIteration as end:

@@ -40,7 +40,7 @@ ROWS = 64  # keys in the table, and queries to choose from, at most
 
 @dataclass(frozen=True)
 class Steps:
-    """Of one query of one head: each step to the weights (key), the weighted values (key, channel), their sum.
+    """Steps of one query of one head: each step to the weights (key), the weighted values (key, channel), their sum.
 
     elsewhere: how much weight is on keys that are not among these.
     """
@@ -56,8 +56,8 @@ class Steps:
 
 
 def steps_of(head_maps: HeadMaps, chosen: Selection) -> Steps:
-    """Of the chosen query; of several pieces of a word their mean, weights and weighted values added up over a run of
-    keys.
+    """Steps of the chosen query; of several pieces of a word their mean, weights and weighted values added up over a
+    run of keys.
 
     Raises:
         MissingQuantityError: the model shows no steps to its weights.
@@ -69,7 +69,7 @@ def steps_of(head_maps: HeadMaps, chosen: Selection) -> Steps:
 
 
 def token_steps(maps: Maps, chosen: Selection, query: int) -> Steps:
-    """Of one token of the chosen head."""
+    """Steps of one token of the chosen head."""
     path, head = maps.paths[chosen.layer], chosen.head
     stage = maps.row(chosen.layer, head, query)
     weighted = stage["weights"][:, None] * maps.trace.values(path)[head].float()
@@ -172,7 +172,7 @@ def query_steps(head_maps: HeadMaps, chosen: Selection) -> QuerySteps:
 
 
 def _note(head_maps: HeadMaps, own: Steps, before: Steps | None, lacking: str, keys: int) -> str:
-    """What is left out, joined and changed since the pin. keys: number of those that are drawn."""
+    """Note on what is left out, joined and changed since the pin. keys: number of those that are drawn."""
     left_out = len(head_maps.column_labels) - keys
     notes: list[str] = []
     if left_out:
@@ -235,7 +235,7 @@ def steps_table(head_maps: HeadMaps, chosen: Selection) -> pd.DataFrame:
 
 
 def steps_name(chosen: Selection) -> str:
-    """What these steps are called."""
+    """Title of the steps."""
     return joined(" · ", Message("One query, step by step"), head_name(chosen))
 
 

@@ -94,7 +94,7 @@ def explain_importance(key: str) -> None:
 
 
 def about_map(head_maps: HeadMaps, layer: int) -> About:
-    """Of the large figure, for what it combines."""
+    """Explanation of the large figure, for what it combines."""
     attention, combination = head_maps.trace.attention_at(head_maps.maps.paths[layer]), head_maps.wish.combination
     if combination == "rollout":
         sentence = Message("How much of each token has come to a row through all layers so far, residuals included.")
@@ -152,7 +152,7 @@ METRICS = {
 
 
 def refusal(head_maps: HeadMaps, heads: Sequence[tuple[int, int]]) -> str:
-    """Why there is no large figure; empty where there is one."""
+    """Reason why there is no large figure; empty where there is one."""
     combination = head_maps.wish.combination
     if combination == "rollout" and head_maps.wish.kind == "cross":
         return Message(
@@ -164,7 +164,7 @@ def refusal(head_maps: HeadMaps, heads: Sequence[tuple[int, int]]) -> str:
 
 
 def missing(head_maps: HeadMaps, chosen: Selection) -> str:
-    """What the pinned trace lacks; empty where it lacks nothing."""
+    """Sentence on what the pinned trace lacks; empty where it lacks nothing."""
     if head_maps.comparison is None:
         return ""
     if head_maps.pinned is None:
@@ -177,7 +177,7 @@ def missing(head_maps: HeadMaps, chosen: Selection) -> str:
 
 
 def log_sentence(floor: float, differing: bool) -> Message:
-    """What a logarithmic scale does with small values, and with the sign of differences."""
+    """Sentence on what a logarithmic scale does with small values, and with the sign of differences."""
     if differing:
         return Message("colours by the logarithm of a difference's size, none below {floor}", floor=f"{floor:g}")
     return Message("colours by the logarithm, none below {floor}", floor=f"{floor:g}")
@@ -220,7 +220,7 @@ def metric_number(sign: str, value: float, difference: bool = False) -> str:
 
 
 def metric_caption(name: str, cross: bool) -> str:
-    """What the number on the thumbnails is, and in which unit."""
+    """Name and unit of the number on the thumbnails."""
     names = {
         "entropy": Message("H = entropy in nats"),
         "first": Message("F = weight on the first key"),
@@ -288,7 +288,7 @@ def pair(query: str, key: str, value: float) -> str:
 
 
 def below_name(name: str) -> str:
-    """What stands under the heads."""
+    """Name of the section under the heads."""
     return {"steps": Message("One query, step by step"), "importance": Message("Importance of each head")}[name]
 
 

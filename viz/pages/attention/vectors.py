@@ -75,7 +75,7 @@ def _panel(name: str, rows: Axis, values: Tensor, line: int) -> Panel:
 
 
 def _written(head_maps: HeadMaps, path: str, head: int, output: Tensor) -> Tensor | None:
-    """What the head's output adds to the layer's; None where the model has no such matrix for each head."""
+    """The head's share of the layer's output; None where the model has no such matrix for each head."""
     weight = head_maps.trace.attention_at(path).output.weight.detach().float()
     if weight.shape[1] != head_maps.maps.heads * len(output):
         return None

@@ -1,4 +1,4 @@
-"""What a page of attention is asked to show, and the numbers that follow from it."""
+"""Settings of the attention page, and the numbers that follow from them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class HeadSettings:
-    """What the controls say.
+    """Settings of the controls.
 
     order: "layer", "highest" or "lowest" of the metric. layers, heads: those to show, counted from 0. least, most:
     bounds of the metric. combination: "head", the chosen one alone, or a name of COMBINATIONS. threshold: weights below
@@ -126,7 +126,7 @@ class HeadMaps:
         return moved[0], moved[1]
 
     def drawn(self, layer: int, heads: slice, weights: Tensor) -> HeadImage:
-        """What is drawn of the heads with these weights."""
+        """Drawn cells of the heads with these weights."""
         quantity = self.maps.weighted(weights, layer, heads)
         pinned = self.pinned_of(layer, heads) if self.comparison else None
         return self._drawn(quantity, weights, *(pinned or (None, None)))

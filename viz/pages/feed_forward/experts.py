@@ -43,17 +43,17 @@ LOAD = r"\frac1n \sum_p \mathbb{1}[g_e(x_p) \ne 0]"
 
 
 def routed_name(quantity: str) -> str:
-    """What the router gives."""
+    """Name of the router's output."""
     return {"gates": Message("weight of the expert"), "router": Message("logit of the router")}[quantity]
 
 
 def has_router(inputs: Inputs, chosen: Chosen) -> bool:
-    """Whether the router's logits are known beside its weights."""
+    """True if the router's logits are known beside its weights."""
     return f"{chosen.mixture}.router" in inputs.trace
 
 
 def router_map(inputs: Inputs, chosen: Chosen, quantity: str) -> Heatmap:
-    """What the router gives each token for each expert, hatched where the token does not go."""
+    """The router's output for each token and expert, hatched where the token does not go."""
     name = f"{chosen.mixture}.{quantity}"
     values, other = inputs.now(name).float(), inputs.before(name)
     gates = inputs.now(f"{chosen.mixture}.gates")
@@ -145,7 +145,7 @@ def _loads(inputs: Inputs, get: Get, stack: str) -> torch.Tensor | None:
 
 
 def load_chart(inputs: Inputs, chosen: Chosen, over: Loads | None = None) -> Chart:
-    """How many of this text's tokens go through each expert of the layer. over: loads over a file, if one was read."""
+    """Number of this text's tokens that go through each expert of the layer. over: loads over a file, if one was read."""
     gates = inputs.now(f"{chosen.mixture}.gates")
     shares, places = array(load(gates)), np.arange(gates.shape[-1])
     series = [Series(Message("this text"), places, shares, SECOND, "bars")]
@@ -207,7 +207,7 @@ class FileLoads(TableJob):
 
     @property
     def loads(self) -> Loads:
-        """Of the lines that are read so far."""
+        """Loads of the lines that are read so far."""
         together = Loads()
         for part in list(self.values.values()):
             together.add(part)

@@ -61,7 +61,7 @@ if TYPE_CHECKING:
 
 
 def histogram(inputs: Inputs, chosen: Chosen) -> Chart:
-    """How many activations of the layer have which size, counts on a log axis."""
+    """Histogram of the layer's activations, counts on a log axis."""
     every, other = values_of(inputs, chosen)
     whole = array(present(every))
     own = whole[np.isfinite(whole)]
@@ -144,7 +144,7 @@ def _direction_chart(
 
 
 def about_direction(does: str) -> About:
-    """Of the tokens that a unit writes, or reads."""
+    """Explanation of the tokens that a unit writes, or reads."""
     if does == "writes":
         sentence = Message(
             "The tokens whose logits this unit raises most where it is on, and those that it lowers most."
@@ -209,8 +209,8 @@ def present_off(inputs: Inputs, chosen: Chosen) -> Tensor:
 
 
 def apart_table(inputs: Inputs, chosen: Chosen) -> tuple[DataFrame, str]:
-    """That the network treats each position by itself, in numbers; self-attention beside it does not. And a sentence
-    where the pinned one's numbers cannot stand beside.
+    """Numbers that show the network treating each position by itself, beside self-attention, which does not; and a
+    sentence where the pinned one's numbers cannot stand beside.
     """
     rows, name = _apart_rows(_apart(inputs.trace, chosen)), Message("largest difference")
     table: dict[str, Any] = {Message("compared"): list(rows), name: list(rows.values())}

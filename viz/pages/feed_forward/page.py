@@ -177,7 +177,7 @@ class Place:
 
     @classmethod
     def of(cls, model: TextModel) -> Place:
-        """What the address chooses, known before the text is traced."""
+        """Choice in the address, known before the text is traced."""
         config, names = model.config, stacks(model.config)
         stack = choice(names, names[-1], Part.STACK)
         every = [config.units_of(stack, number) for number in range(config.depth(stack))]
@@ -194,7 +194,7 @@ class Place:
 
 
 def current(model: TextModel) -> units.Chosen:
-    """What the controls and the address choose, moved inside what there is; a click on the stack's tokens chooses
+    """Choice of the controls and the address, moved inside what there is; a click on the stack's tokens chooses
     another.
     """
     place, session = Place.of(model), current_session()
@@ -252,7 +252,7 @@ def turn_page(chosen: Place, place: DeltaGenerator) -> None:
 
 
 def units_seen() -> Seen:
-    """Which units have been on in this session."""
+    """Units that have been on in this session."""
     seen: Seen = current_session().memory.setdefault(Part.SEEN, Seen())
     return seen
 

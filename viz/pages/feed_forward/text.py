@@ -34,7 +34,7 @@ def order_name(order: str) -> str:
 
 
 def unit_quantity(quantity: str) -> Message:
-    """What is recorded of a unit."""
+    """Name of the quantity that is recorded of a unit."""
     return {
         "gated": Message("gate × linear"),
         "activation": Message("activation"),

@@ -56,7 +56,7 @@ SHARED = "shared"  # in the place of an expert's number: the network that every 
 
 @dataclass(frozen=True)
 class UnitSelection:
-    """What the controls and the address ask for; None: nothing. expert: a number, or SHARED."""
+    """Choice of the controls and the address; None: nothing. expert: a number, or SHARED."""
 
     stack: str
     quantity: str
@@ -68,7 +68,7 @@ class UnitSelection:
 
 @dataclass(frozen=True)
 class Chosen:
-    """What is looked at: a stack's layer, of a mixture of experts one of them, a quantity of the units, their order, a
+    """The chosen place: a stack's layer, of a mixture of experts one of them, a quantity of the units, their order, a
     page of them; a token and a unit. activation: of the units, "" where it is unknown. quantity: "" where an expert
     computes in a form that is not known.
     """
@@ -99,14 +99,14 @@ class Chosen:
 
     @property
     def place(self) -> str:
-        """Where the units are, for headings."""
+        """Name of the units' place, for headings."""
         if not self.expert:
             return Message("Layer {layer}", layer=self.layer + 1)
         return Message("Layer {layer}, {expert}", layer=self.layer + 1, expert=expert_name(self.expert))
 
 
 def part_of(expert: str) -> str:
-    """What follows the path of a mixture of experts in that of one of them."""
+    """Suffix of an expert's path after that of its mixture."""
     return "" if not expert else f".{SHARED}" if expert == SHARED else f"{EXPERT}{expert}"
 
 
@@ -165,7 +165,7 @@ def experts_of(units: Units) -> list[str]:
 
 
 def is_used(inputs: Inputs, chosen: Chosen) -> bool:
-    """Whether a token of the text goes through the network that is looked at, whose units are known."""
+    """True if a token of the text goes through the network that is looked at, whose units are known."""
     if not chosen.quantity:
         return False
     if not chosen.expert.isdecimal():
@@ -282,7 +282,7 @@ def goes_through(inputs: Inputs, chosen: Chosen) -> NDArray[np.bool_]:
 
 
 def all_units(inputs: Inputs, chosen: Chosen) -> Chart:
-    """How strong every unit of the layer gets over the text, in the chosen order."""
+    """Strength of every unit of the layer over the text, in the chosen order."""
     own, other = values_of(inputs, chosen)
     units = ordered(inputs, chosen)
     name, places = Message("largest |a|"), np.arange(1, len(units) + 1)
@@ -350,14 +350,14 @@ def token_chart(inputs: Inputs, chosen: Chosen) -> Chart:
 
 
 def _about(inputs: Inputs, chosen: Chosen, sentence: str) -> About:
-    """Of a figure of the chosen quantity."""
+    """Explanation of a figure of the chosen quantity."""
     config = inputs.config
     units = config.units_of(chosen.stack, chosen.layer)
     return About(sentence, [unit_formula(config, units, chosen.quantity)], [layer_class(units)])
 
 
 def has_dense(inputs: Inputs, stack: str) -> bool:
-    """Whether a layer of a stack has a network that is no mixture of experts."""
+    """True if a layer of a stack has a network that is no mixture of experts."""
     layers = range(inputs.config.depth(stack))
     return any(quantities(inputs.trace.network, path_of(stack, layer)) for layer in layers)
 
@@ -385,7 +385,7 @@ Scores = Callable[[Network, str, int], Tensor]
 
 
 def pinned_layer(pin: Pin, chosen: Chosen) -> str:
-    """Why the pinned model has no such layer; nothing, if it has."""
+    """Reason why the pinned model has no such layer; empty if it has."""
     if chosen.layer < pin.model.config.depth(chosen.stack):
         return ""
     return _("The pinned model has no such layer: there is nothing to compare with.")

@@ -1,4 +1,4 @@
-"""What the map says of a traced model: its stacks, each of its blocks, its predictions, and itself in a sentence."""
+"""Description of a traced model: its stacks, each of its blocks, its predictions, and itself in a sentence."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def stacks(trace: Trace, block_list: list[Block], merged: Mapping[str, Pieces] =
 
 
 def choices_at(block: Block, two: bool) -> dict[str, str]:
-    """What is chosen on a block's page, by the parameters of the address bar. two: whether there are two stacks."""
+    """Choices on a block's page, by the parameters of the address bar. two: whether there are two stacks."""
     choices = dict(PARTS.get(block.kind, {}))
     if block.kind == "norm":
         choices["norm"] = block.path
@@ -70,7 +70,7 @@ def choices_at(block: Block, two: bool) -> dict[str, str]:
 
 
 def describe(block: Block, model: TextModel, pictures: Pictures, changes: Said) -> dict[str, Any]:
-    """What is said of a block and how thick its arrow is; changes: since the pin."""
+    """Lines on a block and the width of its arrow; changes: since the pin."""
     flow = math.nan if block.kind == "output" else pictures.flow(block)
     facts = lines(block, model.config)
     if math.isnan(flow) and block.kind != "output" and not pictures.differing:
@@ -97,8 +97,8 @@ def describe(block: Block, model: TextModel, pictures: Pictures, changes: Said) 
 
 
 def activity(pictures: Pictures, block: Block) -> str:
-    """How many of a feed-forward network's activations are zero; where none is, the unit that is the most active; of a
-    mixture of experts the one that most tokens go through; "" where its units are not known.
+    """Share of a feed-forward network's activations that are zero; where none is, the unit that is the most active; of
+    a mixture of experts the one that most tokens go through; "" where its units are not known.
     """
     if pictures.has_experts(block):
         shares = load(pictures.trace[f"{block.path}.gates"])

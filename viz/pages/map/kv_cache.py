@@ -31,7 +31,7 @@ KEY = "map_kv_cache"
 
 
 def place(model: TextModel) -> ExpanderContainer | None:
-    """Where the panel stands; None for a model that does not write, or that keeps a state and no keys and values."""
+    """Place of the panel; None for a model that does not write, or that keeps a state and no keys and values."""
     return (
         None
         if model.kind in ("encoder-only", "recurrent")
@@ -81,7 +81,7 @@ def latex(model: TextModel) -> str:
 
 
 def sentence(model: TextModel, last: CacheSize) -> str:
-    """What the formula's letters are, and what is kept after the whole text."""
+    """Sentence on the formula's letters, and on what is cached after the whole text."""
     if r"h_{kv}" in latex(model):
         text = _("For each token, of L layers, h_kv heads of keys and d_k channels, in numbers of b bytes.")
     else:

@@ -1,4 +1,4 @@
-"""What the blocks of a trace look like: attention maps, statistics of norms and activity of units, made small."""
+"""Pictures of a trace's blocks: attention maps, statistics of norms and activity of units, made small."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ class Pictures:
 
     @property
     def reference(self) -> Comparison | None:
-        """What the pictures are differences from, if they are."""
+        """The trace that the pictures are differences from, if they are."""
         return self.comparison if self.differing else None
 
     def of(self, block: Block) -> NDArray[np.uint16] | NDArray[np.float32]:
-        """Of an attention a map a head; of a norm its lines; of a feed-forward network a strip, of a mixture of experts
-        what each token gives to each; of an embedding tokens and positions; of a recurrent unit its
+        """Arrays to draw: of an attention a map a head; of a norm its lines; of a feed-forward network a strip, of a
+        mixture of experts what each token gives to each; of an embedding tokens and positions; of a recurrent unit its
         states; of the others nothing.
         """
         if "attention" in block.kind:
@@ -106,7 +106,7 @@ class Pictures:
         return [each.detach().float().cpu() for each in tensors]
 
     def has_experts(self, block: Block) -> bool:
-        """Whether a block is a mixture of experts."""
+        """True if a block is a mixture of experts."""
         return f"{block.path}.gates" in self.trace
 
     def activity(self, block: Block) -> Tensor:
@@ -123,7 +123,7 @@ class Pictures:
         return change.mean(dim=0)
 
     def units(self, block: Block) -> Tensor:
-        """What the second layer of a feed-forward network reads."""
+        """Input of the second layer of a feed-forward network."""
         return self.trace[self.units_name(block)].detach().float().cpu()
 
     def units_name(self, block: Block) -> str:

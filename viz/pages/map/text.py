@@ -1,4 +1,4 @@
-"""What a block of a model is called, and what there is to say about it."""
+"""Names of a model's blocks, and facts about them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ BLOCK_NAMES = {
 
 
 def short_name(kind: str) -> str:
-    """Of a block that has a picture, where there is little room."""
+    """Short name of a block that has a picture."""
     return {
         "self-attention": Message("self-att."),
         "cross-attention": Message("cross-att."),
@@ -43,7 +43,7 @@ def short_name(kind: str) -> str:
 
 
 def place_name(block: Block) -> str:
-    """Which block this is, for a heading."""
+    """Name and place of a block, for a heading."""
     stack, name = attention_title(block.stack), BLOCK_NAMES[block.kind]
     if block.sublayer and block.kind in ("norm", "residual"):
         name = Message("{name} of {sublayer}", name=name, sublayer=BLOCK_NAMES[block.sublayer.replace("_", "-")])
@@ -81,7 +81,7 @@ def title(block: Block, trace: Trace, config: TransformerConfig) -> str:
 
 
 def units_text(units: Units) -> str:
-    """What a feed-forward network consists of."""
+    """Parts of a feed-forward network."""
     if units.width is None and not units.experts:
         return Message("of a form that is unknown")
     unknown = Message("unknown")
@@ -147,7 +147,7 @@ def lines(block: Block, config: TransformerConfig) -> list[tuple[str, str]]:
 
 
 def latent_text(latent: Latent) -> str:
-    """What keys, values and queries are made of."""
+    """Latent vectors that keys, values and queries are computed from."""
     return joined(
         "; ",
         Message(
@@ -160,7 +160,7 @@ def latent_text(latent: Latent) -> str:
 
 
 def cache_text(config: TransformerConfig, layer: int) -> str:
-    """What is kept of each token when the model writes, as it is run here."""
+    """Size of the cache for each token when the model writes, as it is run here."""
     count, latent = config.cached_of(layer), config.latent_of(layer)
     if count is None:
         return Message("unknown")

@@ -68,7 +68,7 @@ def batch_of(
 
 
 def batch_sentence(model: TextModel, count: int) -> str:
-    """Where the texts of the batch come from. count: of the other sentences in it."""
+    """Sentence on the origin of the batch's texts. count: of the other sentences in it."""
     if count:
         return _("The text and {count} of your other sentences as one batch.").format(count=count)
     if model.kind in TWO_STACKS:
@@ -159,7 +159,7 @@ def _with_pinned(table: dict[str, list[Any]], pinned: dict[str, list[Any]]) -> d
 
 
 def _has(trace: Trace, kind: AttentionKind, chosen: Selection) -> bool:
-    """Whether the pinned model has this layer, and this head where heads have masks of their own."""
+    """True if the pinned model has this layer, and this head where heads have masks of their own."""
     paths = trace.attention_paths(kind)
     heads = len(trace.visible(paths[chosen.layer])) if chosen.layer < len(paths) else 0
     return heads == 1 or chosen.head < heads

@@ -1,4 +1,4 @@
-"""Where a change of masks moved weights and predictions, in all attentions and at every position."""
+"""Effect of a change of masks: where it moved weights and predictions, in all attentions and at every position."""
 
 from __future__ import annotations
 

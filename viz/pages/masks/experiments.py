@@ -85,7 +85,7 @@ def opened_keys(trace: Trace, kind: AttentionKind) -> list[int]:
 
 
 def untested_sentence(opened: list[int], place: int) -> str:
-    """That no opened cell lets an earlier token see the changed one; "" where one does, or none is opened."""
+    """Sentence: no opened cell lets an earlier token see the changed one; "" where one does, or none is opened."""
     if not opened or place in opened:
         return ""
     tokens = ", ".join(str(each + 1) for each in opened[:8]) + (" …" if len(opened) > 8 else "")
@@ -99,7 +99,7 @@ def untested_sentence(opened: list[int], place: int) -> str:
 def fill_experiment(
     trace: Trace, kind: AttentionKind, chosen: Selection, comparison: Comparison | None = None
 ) -> tuple[str, pd.DataFrame]:
-    """What stands for −∞, on this head's scores, and on the pinned head's: in words, and in numbers."""
+    """Replacements of −∞, on this head's scores, and on the pinned head's: in words, and in numbers."""
     scores, visible, _value = head_tensors(trace, kind, chosen)
     pinned, lacking = pinned_tensors(comparison, kind, chosen)
     table = fills(scores.cpu(), visible.cpu())
@@ -108,7 +108,7 @@ def fill_experiment(
 
 
 def fill_sentence(table: pd.DataFrame, scores: Tensor) -> str:
-    """What this experiment found, and what the model's own softmax does with a row that sees nothing."""
+    """Result of this experiment, and what the model's own softmax does with a row that sees nothing."""
     nothing = torch.zeros_like(scores, dtype=torch.bool)
     own = float(Weights()(Masked()(scores, nothing), nothing).abs().max())
     broken = table[table["empty_high"].isna()]
@@ -146,7 +146,7 @@ def fill_table(table: pd.DataFrame, pinned: pd.DataFrame | None) -> pd.DataFrame
 
 
 def _fill_columns(table: pd.DataFrame) -> dict[str, list[str]]:
-    """What was measured on scores."""
+    """Measurements on scores."""
     return {
         Message("largest hidden weight"): [significant(value) for value in table["hidden"]],
         Message("largest |row sum − 1|"): [significant(value) for value in table["rows"]],
@@ -160,7 +160,7 @@ def _fill_columns(table: pd.DataFrame) -> dict[str, list[str]]:
 
 
 def order_sentence(results: list[Order], visible: Tensor) -> str:
-    """What this experiment shows, or that the mask hides nothing to show it with."""
+    """Result of this experiment, or that the mask hides nothing to show it with."""
     if bool(visible.all()):
         return Message("This mask hides nothing, so the orders agree: hide a cell above, or look at another attention.")
     _right, after, zeroed = results
@@ -254,7 +254,7 @@ def _order_table(own: list[Order], before: list[Order]) -> pd.DataFrame:
 
 
 def _order_column(order: Order, right: Order) -> dict[str, str]:
-    """What became of an order's sums and output, beside those of the right one."""
+    """Sums and output of an order, beside those of the right one."""
     output = order.output
     return {
         Message("smallest row sum"): plain(order.sums.min()),

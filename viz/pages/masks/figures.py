@@ -1,4 +1,4 @@
-"""What the page of masks draws of the current input: the mask, and what it makes of one head."""
+"""Figures of the current input: the mask, and what it makes of one head."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ WORDS = {"visible": Message("visible"), "changed": Message("changed")}  # of the
 
 
 def numbers(tensor: Tensor) -> NDArray[Any]:
-    """Of a matrix as much as is drawn."""
+    """The part of a matrix that is drawn."""
     drawn = tensor[:DRAWN, :DRAWN]
     return np.asarray((drawn if drawn.dtype == torch.bool else drawn.float()).cpu())
 
@@ -47,7 +47,7 @@ def axes(trace: Trace, kind: AttentionKind) -> tuple[Axis, Axis]:
 
 
 def own_visible(trace: Trace, path: str) -> Tensor:
-    """Where the network's own mask lets the queries of this trace look: (head, query, key)."""
+    """Cells that the network's own mask lets the queries of this trace see: (head, query, key)."""
     mask = trace.mask(path)
     return trace.visible(path, mask.original if isinstance(mask, ChangedMask) else mask)
 
@@ -152,7 +152,7 @@ def largest(*arrays: NDArray[Any]) -> float:
 
 
 def effect_note(trace: Trace, before: Trace, kind: AttentionKind, chosen: Selection) -> str:
-    """How far the chosen head's weights and the attention's outputs are from those before the change."""
+    """Distance of the chosen head's weights and the attention's outputs from those before the change."""
     distance = float(weight_changes(trace, before, kind)[chosen.layer, chosen.head])
     output = float(output_changes(trace, before, kind)[chosen.layer].max())
     return Message(

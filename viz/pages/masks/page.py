@@ -249,7 +249,7 @@ def changed_token(session: Session, length: int) -> int:
 def run_experiment(
     name: str, model: TextModel, session: Session, kind: AttentionKind, chosen: Selection
 ) -> tuple[View | None, str, pd.DataFrame | None]:
-    """What an experiment shows, what it says, and its numbers."""
+    """View, sentence and numbers of an experiment."""
     inputs, trace, changes = session.inputs, session.trace, session.what_if.changes
     if name == "numbers":
         return None, *fill_experiment(trace, kind, chosen, session.comparison)

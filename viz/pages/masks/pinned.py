@@ -36,7 +36,7 @@ HeadTensors = tuple[Tensor, Tensor, Tensor]
 
 
 def head_tensors(trace: Trace, kind: AttentionKind, chosen: Selection) -> HeadTensors:
-    """What a head's mask is applied to: its scores, where it may look, its values."""
+    """Scores of a head, its mask and its values."""
     path = trace.attention_paths(kind)[chosen.layer]
     scores = trace[f"{path}.{trace.maps_of(path)[-3]}"][chosen.head].float()
     return scores, of_head(trace.visible(path), chosen.head), trace.values(path)[chosen.head].float()
@@ -69,7 +69,7 @@ def text_of(pin: Pin, kind: str) -> tuple[list[Tokens], str]:
 
 
 def pinned_future(inputs: Inputs, place: int, token: int) -> tuple[list[Series], str]:
-    """What the same change of a token does in the pinned model, with the causal mask and without; and in words."""
+    """Effect of the same change of a token in the pinned model, with the causal mask and without; and in words."""
     pin, comparison, model = inputs.pin, inputs.comparison, inputs.model
     if pin is None or comparison is None:
         return [], ""
@@ -105,7 +105,7 @@ def other_token(model: TextModel, ids: Sequence[int], place: int) -> int:
 
 
 def unlike(mask: Tensor, other: Tensor) -> Tensor:
-    """Where a mask of a batch differs from the pinned one, place by place: padding stands at places."""
+    """Places where a mask of a batch differs from the pinned one, place by place: padding stands at places."""
     rows, columns = (min(lengths) for lengths in zip(mask.shape, other.shape, strict=True))
     differs = torch.zeros_like(mask)
     differs[:rows, :columns] = mask[:rows, :columns] != other[:rows, :columns].to(mask.device)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Rules:
-    """What the masks of one kind of attention hide: the future, padding, keys as far away as `window`."""
+    """Rules of the masks of one kind of attention: they hide the future, padding, keys as far away as `window`."""
 
     kind: AttentionKind
     causal: bool
@@ -47,7 +47,7 @@ class Rules:
         return rules
 
     def changes(self, others: Sequence[AttentionChange], own: Rules) -> list[AttentionChange]:
-        """What makes these the rules in force, and leaves the other changes; the model's own rules are no change."""
+        """Changes that put these rules in force, and leave the others; the model's own rules are no change."""
         switches = (Causal, PaddingSeen, Window)
         new_changes = [each for each in others if each.kind != self.kind or not isinstance(each, switches)]
         if self.causal != own.causal:

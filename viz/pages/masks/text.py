@@ -64,7 +64,7 @@ def about_flow(trace: Trace, path: str) -> About:
 
 
 def about_where(against_pin: bool) -> About:
-    """Of the heads whose weights moved, by the change or from the pinned ones."""
+    """Explanation of the heads whose weights moved, by the change or from the pinned ones."""
     sentence = Message("A row is a layer, a column a head: how much of its weights moved to other keys, 0 none, 1 all.")
     if against_pin:
         return About(sentence, [MOVED + r", \quad w' \text{ pinned}"], [Comparison])

@@ -158,7 +158,7 @@ def _pin(new_pin: Pin) -> None:
 
 
 def position_classes(model: TextModel) -> list[type]:
-    """What tells this model where a token stands: of ALiBi and rotary positions a part of the attention."""
+    """Class of positions that this model uses: of ALiBi and rotary positions a part of the attention."""
     stack = "encoder" if model.config.n_encoder_layers else "decoder"
     every = classes(
         *(model.network.get_submodule(f"{stack}.{part}") for part in ("embedding", "layers.0.self_attention"))
@@ -218,7 +218,7 @@ class BeforeAfter:
 
     @property
     def places(self) -> np.ndarray:
-        """Where in `labels` each loss belongs: what a position writes is the next one."""
+        """Places in `labels` of the losses: what a position writes is the next one."""
         return np.arange(len(self.now.losses)) + (not isinstance(self.now.model, MaskedLanguageModel))
 
 
@@ -269,7 +269,7 @@ def verdicts(both: BeforeAfter) -> list[str]:
 
 
 def _beyond(both: BeforeAfter) -> list[str]:
-    """How the loss is at positions that were never trained."""
+    """Sentences on the loss at positions that were never trained."""
     assert both.before is not None
     length = both.before.model.config.max_length
     if len(both.now.losses) <= length:
@@ -282,7 +282,7 @@ def _beyond(both: BeforeAfter) -> list[str]:
 
 
 def measured(model: TextModel) -> Message:
-    """Of what this kind of model has a loss."""
+    """Definition of the loss for this kind of model."""
     return {
         "encoder-decoder": Message("−ln p of each token of the target, given the source and the target before it"),
         "decoder-only": Message("−ln p of each token, given those before it"),
@@ -347,7 +347,7 @@ def _layer(path: str) -> str:
 
 
 def changes_map(inputs: Inputs, both: BeforeAfter) -> Heatmap:
-    """How much of its attention each head moved, against the model as trained."""
+    """Share of its attention that each head moved, against the model as trained."""
     layers, values = head_changes(both)
     layer, head = divmod(int(values.argmax()), values.shape[1])
     most = joined("", layers[layer], ", ", Message("head"), f" {head + 1}: {significant(float(values.max()))}")

@@ -45,7 +45,7 @@ class Code:
 
 @dataclass(frozen=True)
 class Settings:
-    """What was asked for: every combination of bases, lengths and widths, and where to look.
+    """Settings of the laboratory: every combination of bases, lengths and widths, and where to look.
 
     single: number of the combination that is drawn where there is place for one.
     """
@@ -68,7 +68,7 @@ class Settings:
         return [Code(*each) for each in product(self.bases, self.lengths, self.widths)]
 
     def parts(self, code: Code, *, length: bool = True) -> list[str]:
-        """What tells this encoding from the others asked for."""
+        """Settings that tell this encoding from the others."""
         parts = [_("base {base}").format(base=f"{code.base:,.6g}")] if len(self.bases) > 1 else []
         parts += [_("length {length}").format(length=code.length)] if length and len(self.lengths) > 1 else []
         return parts + ([f"d {code.d_model}"] if len(self.widths) > 1 else [])
@@ -123,7 +123,7 @@ def curves(settings: Settings) -> LaboratoryFigures:
 
 
 def wavelengths(settings: Settings) -> LaboratoryFigures:
-    """How fast each dimension varies (claims 6 and 7)."""
+    """Wavelength of each dimension (claims 6 and 7)."""
     codes = list(dict.fromkeys(Code(code.base, settings.lengths[0], code.d_model) for code in settings.codes()))
     waves = [array(analysis.wavelengths(code.d_model, code.base)) for code in codes]
     sentences = too_many(codes)
@@ -408,7 +408,7 @@ def learned_tables(model: TextModel) -> dict[str, Tensor]:
 
 
 def _learned_names(tables: dict[str, Tensor]) -> dict[str, Tensor]:
-    """What they are called; where there is but one, no stack is named."""
+    """Names of the tables; where there is but one, no stack is named."""
     stacks = {"encoder": _("encoder"), "decoder": _("decoder")}
     names = [f"{_('learned')} · {stacks[stack]}" if len(tables) > 1 else _("learned") for stack in tables]
     return dict(zip(names, tables.values(), strict=True))
@@ -459,7 +459,7 @@ def learned(settings: Settings, model: TextModel, pinned: TextModel | None = Non
 
 
 def _all_missed(tables: dict[str, Tensor], k: int) -> str:
-    """Of each table, in their order."""
+    """Errors of all tables, in their order."""
     return ", ".join(_missed(each, k) for each in tables.values())
 
 
@@ -477,7 +477,7 @@ def _likeness(name: str, codes: Tensor, number: int, dash: bool) -> Curve:
 
 
 def relative(settings: Settings, model: TextModel, pinned: TextModel | None = None) -> LaboratoryFigures:
-    """What rotary positions and ALiBi do in heads as this model has them; dashed: in the pinned model's, if others."""
+    """Effect of rotary positions and ALiBi in heads as this model has them; dashed: in the pinned model's, if others."""
     width, heads = _turned(model), model.config.n_heads
     near = min(NEAR, settings.lengths[0])
     distances = np.arange(near)

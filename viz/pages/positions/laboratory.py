@@ -73,14 +73,14 @@ def section(model: TextModel, row: DeltaGenerator) -> Views:
 
 
 def no_pin(name: str) -> list[str]:
-    """Why a formula has nothing to compare with what is pinned."""
+    """Reason why a formula has nothing to compare with the pin."""
     if current_session().pin is None or EXPERIMENTS[name].of_models:
         return []
     return [_("These figures are of the formula with the numbers above, of no text and no model: no pin changes them.")]
 
 
 def controls(model: TextModel, name: str) -> Settings | None:
-    """What the fields hold; None while one of them holds no number that can be."""
+    """Settings of the fields; None while one of them holds no number that can be."""
     widest = max(1024, model.config.d_model)
     longest = max(2048, min(model.config.max_length, LONGEST))
     config = as_trained(model).config
@@ -112,7 +112,7 @@ def controls(model: TextModel, name: str) -> Settings | None:
 
 
 def choose_code(settings: Settings, place: DeltaGenerator) -> int:
-    """Which combination of the listed numbers is drawn where there is place for one; in the address from 1."""
+    """Number of the combination that is drawn where there is place for one; in the address from 1."""
     codes, address = settings.codes(), current_session().address
     if len(codes) == 1:
         return 0
@@ -160,7 +160,7 @@ def files(picture: Picture, name: str, file: str, key: str) -> View:
 
 
 def shown_sentence(name: str) -> str:
-    """What an experiment's figures show."""
+    """Sentence on what an experiment's figures show."""
     return {
         "curves": _(
             "One channel of the codes over the positions, a sine or a cosine, for each base, length and width."
@@ -212,7 +212,7 @@ ALIBI = r"q_i^\top k_j / \sqrt{d_k} - m_h\,|i - j|, \quad m_h = 2^{-8h/n}"
 
 @dataclass(frozen=True)
 class Experiment:
-    """What can be set, and what is computed of it.
+    """An experiment: its fields, and what is computed of them.
 
     ran: the code that the explanation shows. of_models: it looks at the loaded model and the pinned one too.
     """

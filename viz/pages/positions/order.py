@@ -131,7 +131,7 @@ def pinned_reversals(inputs: Inputs) -> tuple[Reversals | None, str]:
 
 
 def verdicts(model: TextModel, off: Reversal, on: Reversal) -> list[str]:
-    """What the numbers say, and why where a causal mask tells the order."""
+    """Sentences on the numbers, with the reason where a causal mask tells the order."""
     size = _("The text is read forwards and with its tokens reversed; each token's two states are compared.")
     sentence = _("Positions off: largest difference {off}, {verdict} With positions: {on}.")
     same = off.most < 1e-3 * max(1.0, on.most)
@@ -149,7 +149,7 @@ def verdicts(model: TextModel, off: Reversal, on: Reversal) -> list[str]:
 
 
 def cosine_map(inputs: Inputs, order: list[int], reversal: Reversal, before: Reversal | None, *, on: bool) -> Heatmap:
-    """How alike each state of the text is to each state of its reverse."""
+    """Cosine of each state of the text with each state of its reverse."""
     sentence: str = Message("largest difference {most}", most=significant(reversal.most))
     if before is not None:
         sentence = joined("", sentence, " (", Message("pinned: {value}", value=significant(before.most)), ")")
@@ -174,7 +174,7 @@ RUNS = Message("positions off"), Message("positions as they are")
 
 
 def differences_chart(inputs: Inputs, order: list[int], pair: Reversals, before: Reversals | None) -> Chart:
-    """How far each token's state moves, without positions and with them."""
+    """Distance that each token's state moves, without positions and with them."""
     runs: list[tuple[str, Reversal, str, str]] = list(zip(RUNS, pair, (OFF, ON), ("line", "line"), strict=True))
     for name, each, mark in zip(RUNS, before or (), ("dots", "line"), strict=False):
         runs.append((Message("{name}, pinned", name=name), each, PINNED, mark))

@@ -172,7 +172,7 @@ def norms_chart(chosen: Chosen) -> Chart:
 
 
 def norms_sentence(chosen: Chosen, norms: dict[str, Tensor]) -> Message:
-    """How much longer tokens are than positions."""
+    """Ratio of the lengths of tokens and positions, in a sentence."""
     if "positions" not in norms:
         return Message(
             "This model adds no positions to its embeddings ({position}).",
@@ -192,7 +192,7 @@ def norms_sentence(chosen: Chosen, norms: dict[str, Tensor]) -> Message:
 
 
 def pinned_norms(chosen: Chosen) -> NDArray[np.float32] | None:
-    """How long what entered the stack was in the pinned trace, at this trace's tokens."""
+    """Lengths of what entered the stack in the pinned trace, at this trace's tokens."""
     other = chosen.inputs.before(f"{chosen.stack}.embedding.output")
     return None if other is None else array(other.float().norm(dim=-1))
 
@@ -374,12 +374,12 @@ def section(model: TextModel, row: DeltaGenerator) -> Views:
 
 
 def token_formula(model: TextModel) -> str:
-    """What a token adds to the sum."""
+    """A token's term of the sum."""
     return (r"\sqrt{d_{\mathrm{model}}}\," if model.config.scale_embedding else "") + r"E_{\mathrm{token}(p)}"
 
 
 def sum_formula(model: TextModel) -> str:
-    """What enters the stack."""
+    """The sum that enters the stack."""
     added = "" if model.config.position in ADDS_NONE else " + PE_p"
     types = "" if model.config.separator is None else r" + S_{\mathrm{text}(p)}"
     total = token_formula(model) + added + types
@@ -387,7 +387,7 @@ def sum_formula(model: TextModel) -> str:
 
 
 def position_formulas(model: TextModel) -> list[str]:
-    """What a position adds to the sum; of what a model does in a way of its own, no more than its name."""
+    """A position's term of the sum; only its name where the model has a way of its own."""
     if model.config.position == "learned":
         return [r"PE_p = P_p, \quad P \in \mathbb{R}^{\mathrm{positions} \times d_{\mathrm{model}}}"]
     angle = rf"\frac{{p}}{{{model.config.position_base:g}^{{2i/d_{{\mathrm{{model}}}}}}}}"
@@ -401,7 +401,7 @@ def position_formulas(model: TextModel) -> list[str]:
 
 
 def about_table(chosen: Chosen) -> About:
-    """Of the heatmap, for the part of the sum that it shows."""
+    """Explanation of the heatmap, for the part of the sum that it shows."""
     sentence, formulas = {
         "tokens": (
             Message("A row is a token, a column a channel of its embedding, as it is added up."),

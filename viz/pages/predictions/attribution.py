@@ -81,7 +81,7 @@ def found_of(session: Session, subject: Subject, of: str) -> PositionAttribution
 
 
 def no_sum(subject: Subject, own: Attribution) -> str:
-    """Why the parts of some models do not add up."""
+    """Reason why the parts of some models do not add up."""
     if subject.trace.network.config.output_head == "transform":
         return _(
             "This model's output passes an activation before the vocabulary: its logits are no sum of what blocks add."

@@ -72,14 +72,14 @@ def tokens_to(tree: SearchTree, index: int) -> list[int]:
 
 
 def can_take(model: TextModel, tree: SearchTree, index: int) -> bool:
-    """Whether the text can be that of this node: a token that no text can hold is none that leads to it."""
+    """True if the text can be that of this node: a token that no text can hold is none that leads to it."""
     tokens, tokenizer = tokens_to(tree, index), model.target_tokenizer
     inner = tokens[:-1] if tokens[-1] in tokenizer.stops else tokens
     return bool(inner) and not set(inner) & set(tokenizer.special)
 
 
 def ended_words(finished: int, beam: int) -> str:
-    """Why more hypotheses have ended than the beam is wide."""
+    """Reason why more hypotheses have ended than the beam is wide."""
     return _(
         "{finished} hypotheses ended in a beam of {beam}: one that ends leaves the beam, and the next best candidate "
         "takes its place."

@@ -107,7 +107,7 @@ def settled(reading: LayerReading) -> str:
 
 
 def explained(subject: Subject) -> str:
-    """What is applied to each layer in this model."""
+    """Operations that are applied to each layer in this model."""
     config = subject.model.config
     stack = _("decoder") if last_stack(subject.trace.network) == "decoder" else _("encoder")
     output = _("the projection")

@@ -16,7 +16,7 @@ from viz.ui.parts import classes, explanation
 
 
 def refusal(model: TextModel, writing: bool) -> str:
-    """Why a view cannot be shown of this model; empty if it can. writing: it is of a model that writes."""
+    """Reason why a view cannot be shown of this model; empty if it can. writing: it is of a model that writes."""
     if not model.predicts:
         return no_predictions()
     if writing and model.kind == "encoder-only":
@@ -89,7 +89,7 @@ def layers(key: str, model: TextModel) -> None:
 
 
 def lens_formula(model: TextModel) -> str:
-    """What the model would predict if it ended after layer ℓ."""
+    """Prediction of the model if it ended after layer ℓ."""
     normed = model.config.ends_in_norm and model.config.norm != "none"
     read = r"\mathrm{Norm}(x_\ell)" if normed else r"x_\ell"
     return rf"\mathrm{{softmax}}\left(W_U\,{read}\right)"
@@ -194,13 +194,13 @@ OF_LENS = {
 
 
 def about_lens(model: TextModel, shade: str) -> About:
-    """Of the map. shade: what its colours are."""
+    """Explanation of the map. shade: meaning of its colours."""
     sentence = Message("Each row is a position, each column a layer: what the model would predict if it ended there.")
     return About(sentence, [rf"p_\ell = {lens_formula(model)}", OF_LENS[shade]], [lens_logits, read_layers])
 
 
 def about_layers(model: TextModel, quantity: str) -> About:
-    """Of a chart of the chosen position over the layers."""
+    """Explanation of a chart of the chosen position over the layers."""
     sentence = {
         "probability": Message("How probable a token would be here if the model ended after each layer."),
         "rank": Message(

@@ -132,7 +132,7 @@ def batch_table(measured: BatchStatistics) -> pd.DataFrame:
 
 
 def about_layer(moment: str) -> About:
-    """Of LayerNorm's map."""
+    """Explanation of LayerNorm's map."""
     sentence = Message(
         "What LayerNorm takes of each position, a column, of each text, a row: the {quantity} of its channels.",
         quantity=moment_name(moment),
@@ -145,7 +145,7 @@ def about_layer(moment: str) -> About:
 
 
 def about_batch(moment: str) -> About:
-    """Of BatchNorm's curves."""
+    """Explanation of BatchNorm's curves."""
     sentence = Message(
         "What BatchNorm takes of each channel: its {quantity} over all texts, with their padding and without.",
         quantity=moment_name(moment),

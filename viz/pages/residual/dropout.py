@@ -108,7 +108,7 @@ def _lacking(inputs: Inputs, name: str, before: Vector | None) -> str:
 
 
 def error_chart(inputs: Inputs, name: str, statistics: MaskStatistics, before: Vector | None, rate: float) -> Chart:
-    """How far the mean over ever more masks is from x, beside what is expected."""
+    """Distance of the mean over ever more masks from x, beside what is expected."""
     counts = np.array(statistics.counts)
     expected = np.array([expected_error(rate, count) for count in statistics.counts])
     series = [

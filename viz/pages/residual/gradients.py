@@ -127,7 +127,7 @@ def subject(model: TextModel, trace: Trace, texts: tuple[Tokens, Tokens | None],
 
 
 def refusal(model: TextModel) -> str:
-    """Why a model has no gradients to show; empty if it has."""
+    """Reason why a model has no gradients to show; empty if it has."""
     if not model.predicts:
         return no_predictions()
     if not model.network.ours:
@@ -358,7 +358,7 @@ def table(config: TransformerConfig, gradients: Gradients) -> pd.DataFrame:
 
 
 def place_name(config: TransformerConfig, stack: str, layer: int) -> str:
-    """Where weights stand: in a layer, counted from 1, before the first or after the last."""
+    """Name of the weights' place: in a layer, counted from 1, before the first or after the last."""
     layers = config.n_encoder_layers if stack == "encoder" else config.n_decoder_layers
     return Message("embedding") if layer < 0 else Message("end") if layer == layers else str(layer + 1)
 

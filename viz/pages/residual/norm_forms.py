@@ -97,7 +97,7 @@ def form_differences(inputs: Inputs, path: str, position: int, eps: float) -> Ch
 
 
 def form_widths(inputs: Inputs, path: str, eps: float) -> Chart:
-    """How far the textbook's forms are from torch's, on ever more channels of this input, beside 1 − √((n−1)/n)."""
+    """Distance of the textbook's forms from torch's, on ever more channels of this input, beside 1 − √((n−1)/n)."""
     x, other = inputs.trace[f"{path}.input"], inputs.before(f"{path}.input")
     before = None if other is None else other[~other.isnan().any(dim=-1)]
     own = x.shape[-1]

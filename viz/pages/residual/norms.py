@@ -154,7 +154,7 @@ def _pinned_norm(inputs: Inputs, path: str) -> Norm | None:
 
 
 def _equal(one: Tensor | None, other: Tensor | None) -> bool:
-    """Whether two weights, or the lack of both, are the same."""
+    """True if two weights, or the lack of both, are the same."""
     if one is None or other is None:
         return one is other
     return one.shape == other.shape and bool((one == other.to(one.device)).all())
@@ -191,7 +191,7 @@ def norm_formula(inputs: Inputs, path: str) -> str:
 
 
 def about_norms(quantity: str) -> About:
-    """Of the map of all norms, for the quantity that it shows."""
+    """Explanation of the map of all norms, for the quantity that it shows."""
     sentence, formula = {
         "mean": (
             Message("A row is a norm, a column a token: the mean of the channels that the norm reads."),

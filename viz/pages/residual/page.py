@@ -295,7 +295,7 @@ def show_gradients(model: TextModel, stack: str) -> Views:
 
 
 def offer(place: DeltaGenerator, lack: gradients.NoGradients) -> None:
-    """Why there are no gradients, or a button that asks for what takes long."""
+    """The reason why there are no gradients, or a button that asks for what takes long."""
     if lack.sentence:
         place.info(as_sentence(lack.sentence))
     else:

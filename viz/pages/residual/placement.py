@@ -1,4 +1,4 @@
-"""Where norms and dropout stand: the ways of wiring a block, and what each would do to this very stream."""
+"""Placements of norms and dropout: the ways of wiring a block, and what each would do to this very stream."""
 
 from __future__ import annotations
 
@@ -85,7 +85,9 @@ def wires(inputs: Inputs) -> Wiring:
 
 
 def placement_chart(inputs: Inputs, parts: Sequence[Block]) -> Chart:
-    """By layer, how far the feed-forward block's outcome would be from the model's own if its norm stood elsewhere."""
+    """Distance, by layer, that the feed-forward block's outcome would be from the model's own if its norm stood
+    elsewhere.
+    """
     last = [part for part in parts if part.sublayer == "feed_forward"]
     own, before = differences(inputs.trace, last), _pinned_differences(inputs, last)
     series = [

@@ -81,7 +81,7 @@ def stream_map(inputs: Inputs, stack: str, parts: Sequence[Block], quantity: str
 
 
 def most_added(inputs: Inputs, parts: Sequence[Block]) -> str:
-    """Which block adds most to the stream, as a share of its length; nothing where that is not recorded."""
+    """Sentence on the block that adds most to the stream; empty where that is not recorded."""
     added = contributions(inputs.now, parts)
     if added is None:
         return ""
@@ -180,7 +180,7 @@ def sum_sentence(inputs: Inputs, parts: Sequence[Block]) -> Message:
 
 
 def stream_formula(config: TransformerConfig) -> str:
-    """What a block leaves in the stream."""
+    """Formula of the stream after a block."""
     added = (r"x_l + " if config.residual else "") + r"\mathrm{Block}_l(x_l)"
     post = config.norm_placement == "post" and config.norm != "none"
     return r"x_{l+1} = " + (rf"\mathrm{{Norm}}({added})" if post else added)
@@ -195,7 +195,7 @@ STREAM = {
 
 
 def about_stream(config: TransformerConfig, quantity: str) -> About:
-    """Of the map, for the quantity that it shows."""
+    """Explanation of the map, for the quantity that it shows."""
     sentence = {
         "length": Message("A row is a block, a column a token: how long the residual stream is after the block."),
         "share": Message(
@@ -209,7 +209,7 @@ def about_stream(config: TransformerConfig, quantity: str) -> About:
 
 
 def about_curves(config: TransformerConfig, quantity: str) -> About:
-    """Of the same over the steps."""
+    """Explanation of the curves over the steps."""
     sentence = {
         "length": Message(
             "How long the residual stream is after each block: of the chosen token, and the mean of all."
