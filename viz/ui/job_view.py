@@ -55,12 +55,11 @@ def show_job(
     *,
     on_cancel: Callable[[], None] | None = None,
     state: Callable[[], Hashable] = lambda: None,
-    bar: Callable[[], View | None] | None = None,
 ) -> bool:
     """Progress of a job, with a button that cancels it; or the reason why it failed. True while it goes on.
 
     key: of its bar; its button has `key`_cancel. cancel: the button's word. state: where it changes, the script runs
-    again, as at the job's end. bar: by default the job's.
+    again, as at the job's end.
     """
     drawn = job.ended, job.cancelled, state()
     if drawn[0]:
@@ -69,7 +68,7 @@ def show_job(
         return False
 
     def views() -> Sequence[View]:
-        return [view for view in [(bar or (lambda: job_bar(key, job)))()] if view is not None]
+        return [view for view in [job_bar(key, job)] if view is not None]
 
     with st.container(horizontal=True, vertical_alignment="center"):
         st.button(cancel, key=f"{key}_cancel", on_click=on_cancel or job.cancel, disabled=job.cancelled)

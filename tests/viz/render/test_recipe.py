@@ -18,7 +18,7 @@ from viz.figures.heatmap import Heatmap
 from viz.pages.residual import stream
 from viz.render.reader import Reader
 from viz.render.render import render
-from viz.state.token_groups import found
+from viz.state.token_groups import text_groups
 
 README = Path(__file__).resolve().parents[3] / "README.md"
 TEXT, PINNED, TARGET = "the cats sit here", "the dogs sit here", "los gatos"
@@ -63,7 +63,7 @@ def test_it_shows_the_values_the_pin_and_their_difference(session, figure):
 
 def test_it_speaks_the_readers_language_and_merges_pieces(session, figure):
     assert render(figure, Reader("zh")).header["columns"]["title"] == "词元"
-    groups = found(session)
+    groups = text_groups(session)
     assert "source" in groups
     merged = render(figure, Reader(groups=groups))
     assert merged.header["columns"]["labels"] == groups["source"].labels

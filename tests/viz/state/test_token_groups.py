@@ -34,7 +34,7 @@ from viz.pages.predictions.decoding_film import film_figure
 from viz.render.view import view
 from viz.state.serving import serving
 from viz.state.session import Key, Session
-from viz.state.token_groups import PIECES, GroupedAxes, found, merged, run_labels, turn
+from viz.state.token_groups import PIECES, GroupedAxes, merged, run_labels, text_groups, turn
 from viz.ui.prediction import Subject
 
 TEXT, TARGET = "unfathomable cats seesaw.", "zebras."
@@ -56,18 +56,18 @@ def session(model):
 
 
 def test_a_turn_is_in_the_address_and_the_next_takes_it_back(session):
-    assert (session.address.get(PIECES), merged(session)) == ("merged", found(session))
-    assert len(found(session)["source"]) < len(session.trace.source_tokens)
+    assert (session.address.get(PIECES), merged(session)) == ("merged", text_groups(session))
+    assert len(text_groups(session)["source"]) < len(session.trace.source_tokens)
     turn(session)
     assert (session.address.get(PIECES), merged(session)) == (None, {})
-    assert found(session)["source"].joined
+    assert text_groups(session)["source"].joined
 
 
 def test_where_no_token_is_a_piece_there_is_nothing_to_merge(model):
     session = looking(model, "", "")
     with serving(session):
         turn(session)
-        assert (found(session), merged(session)) == ({}, {})
+        assert (text_groups(session), merged(session)) == ({}, {})
         header, _arrays = unpack(token_bar(session).data)
     assert not header["pieces"]["found"]
 
@@ -75,7 +75,7 @@ def test_where_no_token_is_a_piece_there_is_nothing_to_merge(model):
 def test_ids_side_by_side_are_no_word(session, monkeypatch):
     monkeypatch.setattr(session.model.source_tokenizer, "reason", "no tokenizer came with it")
     session.memory.clear()
-    assert found(session) == {}
+    assert text_groups(session) == {}
 
 
 def test_the_token_bar_shows_words_and_a_click_on_one_is_on_its_first_token(session):
@@ -291,7 +291,7 @@ def test_a_word_that_is_half_written_is_named_by_what_stands_there(tmp_path):
 
 
 def merged_labels(session: Session, side: str) -> list[str]:
-    return found(session)[side].labels
+    return text_groups(session)[side].labels
 
 
 def test_the_film_of_checkpoints_draws_words(session, tmp_path):
