@@ -107,7 +107,7 @@ def head_figure(
 def sink_column(
     head_maps: HeadMaps, chosen: Selection, heads: Heads, block: tuple[int, int]
 ) -> NDArray[np.float32] | None:
-    """Weight that the chosen head, or these together, give to no key, by query; None where there is none, or no place."""
+    """Weight that the chosen head, or these together, give to no key, by query; None where it has no sink."""
     if max(block) > 1:
         return None
     if head_maps.wish.combination == "head":

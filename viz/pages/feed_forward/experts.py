@@ -145,7 +145,7 @@ def _loads(inputs: Inputs, get: Get, stack: str) -> torch.Tensor | None:
 
 
 def load_chart(inputs: Inputs, chosen: Chosen, over: Loads | None = None) -> Chart:
-    """Number of this text's tokens that go through each expert of the layer. over: loads over a file, if one was read."""
+    """Number of this text's tokens that go through each expert of the layer. over: loads over a file."""
     gates = inputs.now(f"{chosen.mixture}.gates")
     shares, places = array(load(gates)), np.arange(gates.shape[-1])
     series = [Series(Message("this text"), places, shares, SECOND, "bars")]

@@ -477,7 +477,7 @@ def _likeness(name: str, codes: Tensor, number: int, dash: bool) -> Curve:
 
 
 def relative(settings: Settings, model: TextModel, pinned: TextModel | None = None) -> LaboratoryFigures:
-    """Effect of rotary positions and ALiBi in heads as this model has them; dashed: in the pinned model's, if others."""
+    """Effect of rotary positions and ALiBi in heads like this model's; dashed: in the pinned model's, if others."""
     width, heads = _turned(model), model.config.n_heads
     near = min(NEAR, settings.lengths[0])
     distances = np.arange(near)
