@@ -196,33 +196,15 @@ def _listed(path: str, changed: int) -> CatalogEntry:  # noqa: ARG001 - of the k
     return catalog_entry(Path(path))
 
 
-@st.cache_resource(max_entries=4, show_spinner=False)
-def _open_shared(
+def _open(
     name: str,
     path: str,
     changed: int,  # noqa: ARG001 - of the key in the cache
     device: str,
     dtype: str,
-    hints: str,
+    hints_text: str,
     base: tuple[str, int] | None,
 ) -> TextModel:
-    return _open(name, path, device, dtype, hints, base)
-
-
-@st.cache_resource(max_entries=2, show_spinner=False, scope="session")  # freed with its session
-def _open_own(
-    name: str,
-    path: str,
-    changed: int,  # noqa: ARG001 - of the key in the cache
-    device: str,
-    dtype: str,
-    hints: str,
-    base: tuple[str, int] | None,
-) -> TextModel:
-    return _open(name, path, device, dtype, hints, base)
-
-
-def _open(name: str, path: str, device: str, dtype: str, hints_text: str, base: tuple[str, int] | None) -> TextModel:
     """base: the path of an adapter's base, and what changes with it."""
     import torch
 
@@ -240,6 +222,10 @@ def _open(name: str, path: str, device: str, dtype: str, hints_text: str, base: 
     model.name = name  # a folder of Hugging Face's cache is called by a number
     spare_collections()
     return model
+
+
+_open_shared = st.cache_resource(max_entries=4, show_spinner=False)(_open)
+_open_own = st.cache_resource(max_entries=2, show_spinner=False, scope="session")(_open)  # freed with its session
 
 
 @cache
