@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from viz.i18n import messages
 from viz.i18n.catalogue import _, language
 from viz.i18n.messages import in_language
 from viz.i18n.names import NO_PREDICTIONS, attention_title, page_title, scale_title
@@ -99,7 +100,7 @@ def in_turn(*sentences: str) -> str:
 
 def clauses(parts: Iterable[str]) -> str:
     """Parts of a sentence one after the other."""
-    return ("；" if language() == "zh" else "; ").join(parts)
+    return in_language(messages.clauses(*parts))
 
 
 def stopped(text: str) -> str:

@@ -44,6 +44,14 @@ def sentences(*parts: str) -> str:
     return first
 
 
+def clauses(*parts: str) -> str:
+    """Parts of a sentence one after the other."""
+    first, *more = parts or [""]
+    for each in more:
+        first = Message("{clause}; {next}", clause=first, next=each)
+    return first
+
+
 def _translate_part(part: Any) -> Any:
     if isinstance(part, Message):
         return filled(part)

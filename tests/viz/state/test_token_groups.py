@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -296,12 +295,7 @@ def merged_labels(session: Session, side: str) -> list[str]:
 
 def test_the_film_of_checkpoints_draws_words(session, tmp_path):
     frame = frame_of(write_small(tmp_path / "small"), LoadHints().text(), CourseRequest(TEXT, TARGET, "encoder", 0))
-    film: Any = SimpleNamespace(values={"a": frame}, ended=True)
-    subject: Any = SimpleNamespace(path="a")
-    panels = [
-        film_panels(film, [subject], ["step 1"], 1, merge, print, "film").drawn.panels[0]  # type: ignore[attr-defined]
-        for merge in (False, True)
-    ]
+    panels = [film_panels([("a", "step 1", frame)], 1, merge, "").panels[0] for merge in (False, True)]
     assert panels[1].rows.labels == merged_labels(session, "source") != panels[0].rows.labels
     expected = GroupedAxes(session.trace, ("source", "source"), merged(session)).of(torch.tensor(panels[0].values))
     np.testing.assert_allclose(panels[1].values, expected, atol=1e-6)

@@ -17,22 +17,24 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from model.capture.trace import ATTENTION_PATHS
+from model.message import Message
 from model.runtime.errors import CheckpointError
 from model.training.training_log import Course, course_of
-from viz.components.view import Answer, View
+from viz.components.view import View
 from viz.figures.axis import Axis, Scale
 from viz.figures.chart import Chart, Series
 from viz.figures.figure import About, Caption
 from viz.figures.panels import Panel, Panels
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
-from viz.i18n.format import as_sentence, attention_name, clauses, literal, sides, significant, tokens
+from viz.i18n.format import as_sentence, attention_name, literal, sides, significant, tokens
+from viz.i18n.messages import clauses, in_language, joined
 from viz.jobs import TableJob, TableTask
 from viz.pages.checkpoints.heads import KIND, open_head
 from viz.pages.checkpoints.measuring import BY_PATH
 from viz.pages.checkpoints.subjects import Subject, closed_words, hints_of, model_of
 from viz.render.panels import grouped_panel
-from viz.render.view import FigureView, view
+from viz.render.view import view
 from viz.state import texts, token_groups
 from viz.state.session import Session, attention_kinds, choose
 from viz.ui.job_view import LiveRegion, follow, job_words, watch
@@ -91,7 +93,7 @@ def show(session: Session, chosen: Sequence[tuple[Subject, Course | None]]) -> N
     told = longest_courses([(subject, course) for subject, course in chosen if course])
     steps = [(subject, course.step if course else None) for subject, course in chosen]
     if told:
-        losses_chart(told, [(subject.name, step) for subject, step in steps], LOSSES)()
+        view(LOSSES, losses_chart(told, [(subject.name, step) for subject, step in steps]))()
     else:
         st.info(
             _(
@@ -118,48 +120,49 @@ def is_beginning(curve: Curve, of: Curve) -> bool:
     return curve == of[: len(curve)]
 
 
-def losses_chart(told: Sequence[tuple[str, Course]], chosen: Sequence[tuple[str, int | None]], key: str) -> FigureView:
+def losses_chart(courses: Sequence[tuple[str, Course]], chosen: Sequence[tuple[str, int | None]]) -> Chart:
     """Losses over the steps: a colour for each training, dashed what it trains on; a mark at each checkpoint."""
     series, ends = [], []
-    for number, (name, course) in enumerate(told):
+    for number, (name, course) in enumerate(courses):
         colour = COLOURS[number % len(COLOURS)]
         for curve, dash, what in (
-            (course.validation, False, _("validation")),
+            (course.validation, False, Message("validation")),
             (course.training, True, trained_words(course)),
         ):
             if not curve:
                 continue
-            label = f"{name[:40]} · {what}" if len(told) > 1 else what
+            label = joined(" · ", name[:40] if len(courses) > 1 else "", what)
             xs, ys = np.array(curve, np.float64).T
             series.append(Series(label, xs, ys, colour, mark="dots" if len(curve) == 1 else "line", dash=dash))
-            ends.append(f"{label} {significant(float(ys[0]))} → {significant(float(ys[-1]))}")
-    sentence = clauses(progress_words(name if len(told) > 1 else "", course) for name, course in told)
+            ends.append(joined(" ", label, f"{significant(float(ys[0]))} → {significant(float(ys[-1]))}"))
+    sentence = clauses(*(progress_words(name if len(courses) > 1 else "", course) for name, course in courses))
     marks = [{"x": step, "text": name[-24:]} for name, step in chosen if step is not None]
-    stamp = " ".join(f"{name} {course.latest}" for name, course in told)
-    shows = _("The losses as the files beside the checkpoints tell them, over the steps of their training.")
-    alt = f"{_('Losses')}: {'; '.join(ends)}."
+    stamp, title = " ".join(f"{name} {course.latest}" for name, course in courses), Message("Losses")
+    shows = Message("The losses as the files beside the checkpoints tell them, over the steps of their training.")
+    alt = joined("", title, ": ", joined("; ", *ends), ".")
     about = About(shows, [r"L = -\tfrac1n \sum_t \ln p(y_t)"], [course_of])
-    heading = Caption(_("Losses"), "course-losses", stamp, sentence=sentence, alt=alt, about=about)
-    drawn = marks if len(told) == 1 and len(marks) <= 6 else ()
-    return view(key, Chart(heading, series, Axis(_("step")), Axis(_("nats per token")), tall=220, marks=drawn))
+    heading = Caption(title, "course-losses", stamp, sentence=sentence, alt=alt, about=about)
+    drawn = marks if len(courses) == 1 and len(marks) <= 6 else ()
+    steps, losses = Axis(Message("step")), Axis(Message("nats per token"))
+    return Chart(heading, series, steps, losses, tall=220, marks=drawn)
 
 
 def trained_words(course: Course) -> str:
     """What its own loss has in it that the validation's has not."""
     if not course.smoothing:
-        return _("training")
-    return _("training, with smoothing {smoothing}").format(smoothing=f"{course.smoothing:g}")
+        return Message("training")
+    return Message("training, with smoothing {smoothing}", smoothing=f"{course.smoothing:g}")
 
 
 def progress_words(name: str, course: Course) -> str:
     """How far a training has come."""
     if course.latest is None:
-        words = _("step unknown")
+        words = Message("step unknown")
     elif course.total:
-        words = _("step {step} of {total}").format(step=f"{course.latest:,}", total=f"{course.total:,}")
+        words = Message("step {step} of {total}", step=f"{course.latest:,}", total=f"{course.total:,}")
     else:
-        words = _("step {step}").format(step=f"{course.latest:,}")
-    return f"{name}: {words}" if name else words
+        words = Message("step {step}", step=f"{course.latest:,}")
+    return joined(": ", name, words)
 
 
 def course_table(told: Sequence[tuple[str, Course]]) -> pd.DataFrame:
@@ -293,13 +296,24 @@ def show_film(session: Session, chosen: Sequence[tuple[Subject, int | None]]) ->
         return None
     subjects = tuple(subject for subject, _step in thinned)
     film = film_of(tuple(subject.changed for subject in subjects), subjects, told, asked)
-    names = [
-        _("step {step}").format(step=f"{step:,}") if step is not None else subject.name for subject, step in thinned
-    ]
-    open_at = partial(open_checkpoint_at, [subject.name for subject in subjects], kind, layer, head)
+    names = [subject.name if step is None else Message("step {step}", step=f"{step:,}") for subject, step in thinned]
     merge = token_groups.wanted(session)
-    follow([film], lambda: film_panels(film, subjects, names, head, merge, open_at, FILM))
-    return lambda: written_table(film, subjects, names)
+
+    def computed() -> list[tuple[str, str, Frame]]:
+        """Name, step and frame of each checkpoint that is computed already."""
+        named = zip(subjects, names, strict=True)
+        return [(subject.name, step, frame) for subject, step in named if (frame := film.values.get(str(subject.path)))]
+
+    def panels() -> View:
+        frames, progress = computed(), "" if film.ended else job_words(film)
+        open_at = partial(open_checkpoint_at, [name for name, _step, _frame in frames], kind, layer, head)
+        return view(FILM, film_panels(frames, head, merge, progress), cell=open_at)
+
+    follow([film], panels)
+    columns = [_("checkpoint"), _("step"), _("what it writes")]
+    return lambda: pd.DataFrame(
+        [(name, in_language(step), frame.writes) for name, step, frame in computed()], columns=columns
+    )
 
 
 def layer_count(model: TextModel, kind: AttentionKind) -> int:
@@ -335,47 +349,32 @@ def evenly(number: int, most: int) -> list[int]:
     )
 
 
-def film_panels(
-    film: FilmJob, subjects: Sequence[Subject], names: Sequence[str], head: int, merge: bool, on_panel: Answer, key: str
-) -> View:
-    """The head's weights at each checkpoint that is computed already, in the order of steps. merge: pieces are one."""
+def film_panels(frames: Sequence[tuple[str, str, Frame]], head: int, merge: bool, progress: str) -> Panels:
+    """The head's weights at each of these checkpoints, in the order of steps. merge: pieces are one."""
     panels = []
-    cut = False
-    for subject, name in zip(subjects, names, strict=True):
-        frame: Frame | None = film.values.get(str(subject.path))
-        if frame is None:
-            continue
+    for _name, step, frame in frames:
         weights, visible = frame.weights[head], frame.visible[head]
-        rows, columns = Axis(_("query"), frame.queries), Axis(_("key"), frame.keys)
-        scale = Scale(0, 1, _("weight"))
+        rows, columns = Axis(Message("query"), frame.queries), Axis(Message("key"), frame.keys)
+        scale = Scale(0, 1, Message("weight"))
         note = frame.writes if len(frame.writes) <= NOTE else frame.writes[: NOTE - 1] + "…"
-        panel = Panel(name, rows, columns, visible, weights, note=note, scale=scale, choose=True, summed=True)
+        panel = Panel(step, rows, columns, visible, weights, note=note, scale=scale, choose=True, summed=True)
         panels.append(grouped_panel(panel, *frame.runs) if merge else panel)
-        cut = cut or frame.cut
-    sentences = [_("attention weights, 0 to 1; a click opens the checkpoint at this head")]
-    sentences += [_("the first {count} tokens").format(count=LONGEST)] if cut else []
-    sentences += [] if film.ended else [job_words(film)]
-    stamp = f"{len(panels)} {head} {merge}"
-    shows = _("One head's map on the present text, as each checkpoint computes it.")
+    sentence = joined(
+        " · ",
+        Message("attention weights, 0 to 1; a click opens the checkpoint at this head"),
+        Message("the first {count} tokens", count=LONGEST) if any(frame.cut for *_names, frame in frames) else "",
+        progress,
+    )
+    shows = Message("One head's map on the present text, as each checkpoint computes it.")
     about = About(shows, [r"W^{(s)} = \mathrm{softmax}(S^{(s)} + M)"])
-    name, said = _("The head at each checkpoint"), " · ".join(sentences)
-    heading = Caption(name, f"course-head-{head + 1}", stamp, sentence=said, about=about)
-    return view(key, Panels(heading, panels, slot=150, cell=24), cell=on_panel)
+    name, stamp = Message("The head at each checkpoint"), f"{len(panels)} {head} {merge}"
+    heading = Caption(name, f"course-head-{head + 1}", stamp, sentence=sentence, about=about)
+    return Panels(heading, panels, slot=150, cell=24)
 
 
 def open_checkpoint_at(names: Sequence[str], kind: str, layer: int, head: int, cell: dict[str, Any]) -> None:
     """The page Attention with the checkpoint of the panel that was clicked."""
     open_head(names[int(cell["panel"])], kind, layer, head)
-
-
-def written_table(film: FilmJob, subjects: Sequence[Subject], names: Sequence[str]) -> pd.DataFrame:
-    """A line for each checkpoint that is computed."""
-    lines = [
-        (subject.name, name, frame.writes)
-        for subject, name in zip(subjects, names, strict=True)
-        if (frame := film.values.get(str(subject.path)))
-    ]
-    return pd.DataFrame(lines, columns=[_("checkpoint"), _("step"), _("what it writes")])
 
 
 @st.cache_resource(max_entries=2, show_spinner=False, hash_funcs=BY_PATH)

@@ -14,6 +14,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from model.analysis.weights.statistics import statistics as measure
+from model.message import Message
 from model.runtime.errors import CheckpointError
 from model.training.training_log import Course, course_of
 from viz.figures.axis import Axis
@@ -23,10 +24,11 @@ from viz.figures.figure import About, Caption
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
 from viz.i18n.format import as_sentence, literal, significant
+from viz.i18n.messages import in_language, joined
 from viz.pages.checkpoints import course
 from viz.pages.checkpoints.measuring import TensorStatistics, measured
 from viz.pages.checkpoints.subjects import Subject, subjects
-from viz.render.view import FigureView, view
+from viz.render.view import view
 from viz.state.session import Key, Session, choose
 from viz.ui.job_view import follow
 from viz.ui.parts import data_table
@@ -80,7 +82,7 @@ def show_tensors(row: DeltaGenerator, chosen: Sequence[Subject], steps: Mapping[
     statistic = row.selectbox(
         _("Statistic"),
         statistics,
-        format_func=statistic_name,
+        format_func=lambda name: in_language(statistic_name(name)),
         key=STATISTIC,
         label_visibility="collapsed",
         width=160,
@@ -103,7 +105,7 @@ def show_tensors(row: DeltaGenerator, chosen: Sequence[Subject], steps: Mapping[
         st.info(_("No tensor that all of them have matches “{pattern}”.").format(pattern=literal((pattern or "")[:60])))
         return
     known = bool(steps)
-    follow([run.found for run in rows], lambda: steps_chart(rows, wanted, str(statistic), known, CHART))
+    follow([run.found for run in rows], lambda: view(CHART, steps_chart(rows, wanted, str(statistic), known)))
     data_table("steps_data", lambda: steps_table(rows, wanted, str(statistic)), f"steps-{statistic}")
 
 
@@ -173,7 +175,7 @@ class Run:
         return math.nan if found is None else STATISTICS[statistic](found, info.elements - found.nan - found.infinite)
 
 
-def steps_chart(runs: Sequence[Run], tensors: Sequence[str], statistic: str, known: bool, key: str) -> FigureView:
+def steps_chart(runs: Sequence[Run], tensors: Sequence[str], statistic: str, known: bool) -> Chart:
     """A line for each tensor. known: places are steps; else the checkpoints stand side by side."""
     places = np.array([run.place for run in runs] if known else range(len(runs)), np.float32)
     shown = list(tensors[:MOST])
@@ -184,9 +186,9 @@ def steps_chart(runs: Sequence[Run], tensors: Sequence[str], statistic: str, kno
         colour = f"hsl({number * 137.5 % 360:.1f}, 65%, 45%)"
         series.append(Series(name[len(before) :][-60:] or name[-60:], places, values, colour, quiet=len(shown) > NAMED))
     title = statistic_name(statistic)
-    sentence = _("{count} tensors in {runs} checkpoints").format(count=len(tensors), runs=len(runs))
+    sentence: str = Message("{count} tensors in {runs} checkpoints", count=len(tensors), runs=len(runs))
     if len(tensors) > MOST:
-        sentence += _(", the first {most} are drawn").format(most=MOST)
+        sentence = joined("", sentence, Message(", the first {most} are drawn", most=MOST))
     ends = "; ".join(
         f"{each.name} {significant(float(ys[0]))} → {significant(float(ys[-1]))}"
         for each in series[:3]
@@ -194,12 +196,12 @@ def steps_chart(runs: Sequence[Run], tensors: Sequence[str], statistic: str, kno
     )
     names = [run.name[:24] for run in runs]
     marks = [{"x": run.place, "text": name} for run, name in zip(runs, names, strict=True)]
-    x = Axis(_("step")) if known else Axis(_("checkpoint"), names, "")
-    stamp, alt = f"{statistic} {len(shown)} {len(runs)}", f"{title}, {sentence}: {ends}."
-    about = About(_("One number of each tensor over the checkpoints, read from their files."), ran=[measure])
+    x = Axis(Message("step")) if known else Axis(Message("checkpoint"), names, "")
+    stamp, alt = f"{statistic} {len(shown)} {len(runs)}", joined("", title, ", ", sentence, f": {ends}.")
+    about = About(Message("One number of each tensor over the checkpoints, read from their files."), ran=[measure])
     heading = Caption(title, f"steps-{statistic}", stamp, sentence=sentence, alt=alt, about=about)
     drawn = marks if known and len(runs) <= 6 else ()
-    return view(key, Chart(heading, series, x, Axis(title), tall=300, marks=drawn, of=_("tensor")))
+    return Chart(heading, series, x, Axis(title), tall=300, marks=drawn, of=Message("tensor"))
 
 
 def common_part(names: Sequence[str]) -> str:
@@ -214,17 +216,19 @@ def common_part(names: Sequence[str]) -> str:
 def steps_table(runs: Sequence[Run], tensors: Sequence[str], statistic: str) -> pd.DataFrame:
     """A line for each checkpoint and tensor."""
     lines = [(run.name, run.place, name, run.value(name, statistic)) for run in runs for name in tensors]
-    return pd.DataFrame(lines, columns=[_("checkpoint"), _("step"), _("tensor"), statistic_name(statistic)])
+    return pd.DataFrame(
+        lines, columns=[_("checkpoint"), _("step"), _("tensor"), in_language(statistic_name(statistic))]
+    )
 
 
 def statistic_name(name: str) -> str:
     return {
-        "norm": _("norm ‖W‖"),
-        "deviation": _("deviation"),
-        "mean": _("mean"),
-        "minimum": _("least"),
-        "maximum": _("greatest"),
-        "zeros": _("share of zeros"),
-        "nan": _("NaN values"),
-        "infinite": _("infinite values"),
+        "norm": Message("norm ‖W‖"),
+        "deviation": Message("deviation"),
+        "mean": Message("mean"),
+        "minimum": Message("least"),
+        "maximum": Message("greatest"),
+        "zeros": Message("share of zeros"),
+        "nan": Message("NaN values"),
+        "infinite": Message("infinite values"),
     }[name]

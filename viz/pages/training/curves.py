@@ -13,17 +13,19 @@ import streamlit as st
 from numpy.typing import NDArray
 
 from model.analysis.downsample import outline, smoothed
+from model.message import Message
 from viz.figures.axis import Axis
 from viz.figures.chart import Chart, Series
 from viz.figures.compared import of_now
 from viz.figures.figure import About, Caption
 from viz.i18n.catalogue import _
 from viz.i18n.format import attention_name
+from viz.i18n.messages import joined
+from viz.pages.training.runs import change_texts
 from viz.pages.training.start import nothing_begun
-from viz.render.view import FigureView, view
+from viz.render.view import view
 from viz.state.session import Key, attention_kinds, choose, current_session
 from viz.state.training import training
-from viz.ui.curve_names import change_text, group_name, part_name, smoothing_name, title_of
 from viz.ui.parts import Drawing, Views, no_views
 
 if TYPE_CHECKING:
@@ -33,13 +35,34 @@ if TYPE_CHECKING:
     from model.training.live.runs import Run
 
 GROUP, SMOOTHING, AXES = "curves", "smoothing", "axes"  # in the address
-GROUPS = ("whole", "layers", "heads")
+GROUPS = {"whole": Message("whole network"), "layers": Message("by layer"), "heads": Message("heads")}
 WHOLE = ("loss", "validation", "accuracy", "rate", "gradient norm")
 SMOOTHINGS = ("0.9", "0.98", "0")
 SCALES = ("linear", "log", "log-log")
 NOISY = ("loss", "gradient norm", "update ratio")  # what is smoothed
 WIDE = ("loss", "validation", "rate", "gradient norm", "update ratio", "γ drift")  # what has a logarithm worth seeing
 SHARES = ("accuracy",)  # from 0 to 1
+TITLES = {  # of the charts; names of layers are added by `part_name`
+    "loss": Message("training loss"),
+    "validation": Message("validation loss"),
+    "smoothed validation": Message("validation loss, smoothed labels"),
+    "accuracy": Message("tokens predicted rightly"),
+    "exact match": Message("exact match"),
+    "rate": Message("learning rate"),
+    "gradient norm": Message("gradient norm"),
+    "update ratio": Message("update-to-weight ratio"),
+    "γ drift": Message("drift of the norms' γ"),
+    "dead units": Message("units idle on the probe"),
+}
+UNITS = {  # of the value axis
+    "loss": Message("nats per token"),
+    "entropy": Message("nats"),
+    "accuracy": Message("share"),
+    "dead units": Message("share"),
+    "update ratio": "‖Δw‖ / ‖w‖",
+    "γ drift": "√mean (γ − γ₀)²",
+    "gradient norm": "‖g‖",
+}
 TURNS = {"validation": 160, "exact match": 160, "smoothed validation": 80}  # of a run's hue, in degrees
 POINTS, ALL = 400, 12_000  # of a series, of a chart
 TALL = 150
@@ -95,7 +118,7 @@ def page() -> Views:
         st.caption(_("There are no curves yet: train a step.") if live else nothing_begun())
         return no_views
     row = st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center")
-    group = choose(_("Curves"), GROUPS, GROUPS[0], GROUP, group_name, row)
+    group = choose(_("Curves"), list(GROUPS), "whole", GROUP, GROUPS.__getitem__, row)
     keep = choose(_("Smoothing"), SMOOTHINGS, SMOOTHINGS[0], SMOOTHING, smoothing_name, row)
     words = {"linear": _("linear axes"), "log": _("log values"), "log-log": _("log both")}
     scale = choose(_("Axes"), SCALES, SCALES[0], AXES, lambda name: words[name], row)
@@ -117,10 +140,37 @@ def page() -> Views:
         if current is None or set(charts) != set(places):  # of another run
             session.rerun_requested = True
         else:
-            yield [(places[title], curve_chart(title, lines, table, look, current)) for title, lines in charts.items()]
+            yield [
+                (places[title], view(f"curves_{title}", curve_chart(title, lines, table, look, current)))
+                for title, lines in charts.items()
+            ]
         return None
 
     return views
+
+
+def smoothing_name(keep: str) -> str:
+    """keep: the weight of the past in the average."""
+    return Message("as measured") if keep == "0" else Message("smoothed {keep}", keep=keep)
+
+
+def part_name(path: str) -> str:
+    """A module path as people say it: "decoder.layers.0.cross_attention" is "decoder 1 cross-attention"."""
+    words = {
+        "encoder": Message("encoder"),
+        "decoder": Message("decoder"),
+        "embedding": Message("embedding"),
+        "output": Message("output"),
+        "self_attention": Message("self-attention"),
+        "cross_attention": Message("cross-attention"),
+        "self_attention_block": Message("self-attention"),
+        "cross_attention_block": Message("cross-attention"),
+        "feed_forward": Message("feed-forward"),
+        "feed_forward_block": Message("feed-forward"),
+        "norm": Message("norm"),
+    }
+    parts = [part for part in path.split(".") if part != "layers"]
+    return joined(" ", *(str(int(part) + 1) if part.isdigit() else words.get(part, part) for part in parts))
 
 
 def charts_of(live: LiveTraining, group: str, kind: AttentionKind) -> dict[str, list[Line]]:
@@ -148,12 +198,12 @@ def hue(number: int) -> int:
 
 def over_runs(name: str, runs: Sequence[Run], parent: Run | None) -> list[Line]:
     """A figure of the whole network in every run."""
-    label = title_of(name)
+    label = TITLES[name]
     return [
         Line(
             name,
             run,
-            label if len(runs) == 1 else f"{label} · {_('run {number}').format(number=run.number)}",
+            joined(" · ", label, "" if len(runs) == 1 else Message("run {number}", number=run.number)),
             (hue(run.number) + TURNS.get(name, 0)) % 360,
             run is parent,
         )
@@ -188,7 +238,7 @@ def heads_of(kind: AttentionKind, run: Run, parent: Run | None) -> dict[str, lis
     layer = 0
     while names := [n for n in run.curves.names if n.startswith(f"entropy/{ATTENTION_PATHS[kind].format(layer)}/")]:
         charts[part_name(f"{stack}.layers.{layer}")] = [
-            Line(name, each, f"{_('head')} {head + 1}", round(head * 137.5) % 360, each is not run)
+            Line(name, each, joined(" ", Message("head"), f"{head + 1}"), round(head * 137.5) % 360, each is not run)
             for each in (run, parent)
             if each
             for head, name in enumerate(names)
@@ -209,7 +259,7 @@ def about(quantity: str) -> About:
     length = r"\left\lVert \frac{\partial L}{\partial W} \right\rVert"
     return {
         "loss": About(
-            _(
+            Message(
                 "How much each right token surprises the model: of the batch, and of texts it never trains on. Label "
                 "smoothing ε is part of the training's own loss, which cannot fall to 0 then. Validation has none, as "
                 "on every page; with it, to stand beside the training, it is drawn too."
@@ -222,34 +272,37 @@ def about(quantity: str) -> About:
             [summed_loss, loss_and_hits],
         ),
         "accuracy": About(
-            _("The share of tokens whose most probable prediction is right; exact match: of texts in which all are."),
+            Message(
+                "The share of tokens whose most probable prediction is right; exact match: of texts in which all are."
+            ),
             [r"\tfrac1n\, \#\{\,t : \arg\max_y p(y) = y_t\,\}"],
             [loss_and_hits],
         ),
         "rate": About(
-            _("What Adam's step is multiplied by: it grows in the warm-up and then follows the schedule."),
+            Message("What Adam's step is multiplied by: it grows in the warm-up and then follows the schedule."),
             [r"w \leftarrow w - \eta_t\, \hat m_t / (\sqrt{\hat v_t} + \epsilon)"],
             [learning_rate, FlatAdamW],
         ),
         "gradient norm": About(
-            _("How steep the loss is in the weights, before it is clipped."), [length], [Gradients.norms]
+            Message("How steep the loss is in the weights, before it is clipped."), [length], [Gradients.norms]
         ),
         "update ratio": About(
-            _("How far a step moves the weights, against their own length: about 0.001 is usual."),
+            Message("How far a step moves the weights, against their own length: about 0.001 is usual."),
             [r"\lVert \Delta W \rVert / \lVert W \rVert"],
             [Gradients.update_ratios],
         ),
         "γ drift": About(
-            _("How far the gains of each norm have gone from where they began."),
+            Message("How far the gains of each norm have gone from where they began."),
             [r"\sqrt{\tfrac1d \sum_c (\gamma_c - \gamma_{0,c})^2}"],
             [Gains.drifts],
         ),
         "dead units": About(
-            _(
+            Message(
                 "The share of feed-forward units that are off at all tokens of the probe, the text that the film "
                 "shows, by the rule of the page Feed-forward: what W₂ multiplies is 0 with ReLU, and at most {small} "
-                "in size with other activations, which are never exactly 0."
-            ).format(small=SMALL),
+                "in size with other activations, which are never exactly 0.",
+                small=SMALL,
+            ),
             [
                 r"\tfrac{1}{d_{ff}}\, \#\{\,u : \max_t \lvert a_{t,u} \rvert \le \theta\,\}, \quad "
                 + rf"\theta = 0 \text{{ (ReLU), }} {SMALL} \text{{ (others)}}"
@@ -257,7 +310,7 @@ def about(quantity: str) -> About:
             [off, threshold],
         ),
         "entropy": About(
-            _(
+            Message(
                 "How widely each head spreads its attention on the probe, the text that the film shows: 0 for one "
                 "token, ln n for n alike."
             ),
@@ -267,7 +320,7 @@ def about(quantity: str) -> About:
     }[quantity]
 
 
-def curve_chart(title: str, lines: Sequence[Line], table: Table, look: Look, run: Run) -> FigureView:
+def curve_chart(title: str, lines: Sequence[Line], table: Table, look: Look, run: Run) -> Chart:
     from model.training.live.runs import SPARSE
 
     most = max(40, min(POINTS, ALL // len(lines)))
@@ -278,54 +331,48 @@ def curve_chart(title: str, lines: Sequence[Line], table: Table, look: Look, run
         quiet = len(lines) == 1 or len(lines) > LEGIBLE or (line.dash and "/" in line.name)
         if look.keep and line.name.partition("/")[0] in NOISY and len(ys) > 1:
             if "/" not in line.name:
-                name = f"{line.label} · {smoothing_name('0')}"
+                name = joined(" · ", line.label, smoothing_name("0"))
                 series.append(Series(name, *kept, f"hsl({line.colour} 65% 50% / 0.28)", quiet=True))
             kept = outline(xs, smoothed(ys, look.keep), most)
         series.append(Series(line.label, *kept, f"hsl({line.colour} 65% 50%)", dash=line.dash, quiet=quiet))
     quantity = lines[0].name.partition("/")[0]
-    sentences = [_("smoothed by {keep}").format(keep=look.keep)] if look.keep and quantity in NOISY else []
+    sentences = [Message("smoothed by {keep}", keep=look.keep)] if look.keep and quantity in NOISY else []
     drawn = [of_now(each.ys) for each in series]
     if not any(map(len, drawn)):
         every = run.settings.validate_every
-        seldom = _("not measured yet, that comes every {every} steps") if every else _("not measured in this training")
-        words = seldom if all(line.name in SPARSE for line in lines) else _("not measured yet: train a step")
-        sentences.append(words.format(every=every))
+        if not all(line.name in SPARSE for line in lines):
+            sentences.append(Message("not measured yet: train a step"))
+        elif every:
+            sentences.append(Message("not measured yet, that comes every {every} steps", every=every))
+        else:
+            sentences.append(Message("not measured in this training"))
     if len(lines) > LEGIBLE:
-        sentences.append(_("point at a curve for its name"))
+        sentences.append(Message("point at a curve for its name"))
     if any(line.name == "smoothed validation" for line in lines):
-        sentences.append(_("the training's loss has label smoothing in it; validation is drawn with it and without it"))
+        sentences.append(
+            Message("the training's loss has label smoothing in it; validation is drawn with it and without it")
+        )
     if any(line.dash for line in lines):
-        sentences.append(_("dashed: the run it left"))
-    name = title_of(title) if title in (*WHOLE, quantity) else title
-    texts = {} if run.parent is None else {run.begins: [_("run {number}").format(number=run.number)]}
+        sentences.append(Message("dashed: the run it left"))
+    name = TITLES[title] if title in (*WHOLE, quantity) else title
+    texts: dict[int, list[str]] = {}
+    if run.parent is not None:
+        texts[run.begins] = [Message("run {number}", number=run.number)]
     for mark in run.changes:
-        texts.setdefault(mark.step, []).append(change_text(mark.changes))
-    marks = [{"x": step, "text": " · ".join(parts)} for step, parts in sorted(texts.items())]
+        texts.setdefault(mark.step, []).append(", ".join(change_texts(mark.changes)))
+    marks = [{"x": step, "text": joined(" · ", *parts)} for step, parts in sorted(texts.items())]
     last = next((f"{ys[-1]:.3g}" for ys in reversed(drawn) if len(ys)), "")
-    alt = _("{name} over the steps, {count} curves; the last value is {last}.").format(
-        name=name, count=len(lines), last=last
+    alt = Message(
+        "{name} over the steps, {count} curves; the last value is {last}.", name=name, count=len(lines), last=last
     )
     stamp = f"{run.number} {int(series[0].xs[-1]) if len(series[0].xs) else 0}"
-    file, said = f"curves-{title.replace(' ', '-')}", " · ".join(sentences)
-    heading = Caption(name, file, stamp, sentence=said, alt=alt, about=about(quantity))
+    file, sentence = f"curves-{title.replace(' ', '-')}", joined(" · ", *sentences)
+    heading = Caption(name, file, stamp, sentence=sentence, alt=alt, about=about(quantity))
     first, end = (None, None) if look.log_x else (0, table.last)  # 0 has no logarithm
     low, high = (0, 1) if quantity in SHARES else (None, None)
-    x = Axis(_("step"), log=look.log_x, low=first, high=end)
-    y = Axis(unit_of(quantity), log=look.log and quantity in WIDE, low=low, high=high)
-    return view(f"curves_{title}", Chart(heading, series, x, y, tall=TALL, marks=marks))
-
-
-def unit_of(quantity: str) -> str:
-    """What the value axis says."""
-    return {
-        "loss": _("nats per token"),
-        "entropy": _("nats"),
-        "accuracy": _("share"),
-        "dead units": _("share"),
-        "update ratio": "‖Δw‖ / ‖w‖",
-        "γ drift": "√mean (γ − γ₀)²",
-        "gradient norm": "‖g‖",
-    }.get(quantity, _("rate"))
+    x = Axis(Message("step"), log=look.log_x, low=first, high=end)
+    y = Axis(UNITS.get(quantity, Message("rate")), log=look.log and quantity in WIDE, low=low, high=high)
+    return Chart(heading, series, x, y, tall=TALL, marks=marks)
 
 
 def table_of(runs: Sequence[Run]) -> bytes:

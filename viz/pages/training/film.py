@@ -9,21 +9,22 @@ import streamlit as st
 
 from model.capture.trace import ATTENTION_PATHS
 from model.training.live.film import Film
-from model.training.live.frame_recorder import LOSS
+from model.training.live.frame_recorder import LOSS, NORMS, PROBABILITIES, TOKENS
 from viz.components.view import View, live
 from viz.figures.figure import About, Caption
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
 from viz.i18n.format import SIDES, as_sentence, attention_name, sides
+from viz.i18n.messages import in_language
 from viz.pages.training import branch
 from viz.pages.training.components import training_film
+from viz.pages.training.curves import part_name
 from viz.pages.training.start import nothing_begun
 from viz.render.renderer import words
 from viz.state.film_feed import thinned
 from viz.state.session import Key, Session, choose, current_session
 from viz.state.token_groups import GroupedAxes, merged_in
 from viz.state.training import steered, training, watched_only
-from viz.ui.curve_names import OTHER_QUANTITIES, part_name
 from viz.ui.parts import Drawing, Views, no_views
 from viz.ui.plots import scores_formula
 
@@ -267,7 +268,7 @@ def norm_groups(film: Film) -> list[dict[str, Any]]:
     groups: list[dict[str, Any]] = []
     first = 0
     for name in film.names:
-        if name in film.kinds or name in OTHER_QUANTITIES:
+        if name in film.kinds or name in (NORMS, TOKENS, PROBABILITIES, LOSS):
             continue
         path, _dot, last = name.rpartition(".")
         (positions,) = film.shape(name)
@@ -277,6 +278,6 @@ def norm_groups(film: Film) -> list[dict[str, Any]]:
             group = {"quantity": quantity, "stack": stack, "side": side, "first": first, "positions": positions}
             groups.append({**group, "rows": []})
         block = path.removesuffix(".norm")
-        groups[-1]["rows"].append(part_name(path if block == stack else block))
+        groups[-1]["rows"].append(in_language(part_name(path if block == stack else block)))
         first += positions
     return groups

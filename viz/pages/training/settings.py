@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import streamlit as st
 
-from model.message import field_of
+from model.message import Message, field_of
 from model.options import field_text
 from model.training.notes import no_peak
 from model.training.schedule import learning_rate
@@ -29,7 +29,7 @@ from viz.figures.figure import About, Caption
 from viz.i18n.catalogue import _
 from viz.i18n.errors import slow_precision, translate_error
 from viz.i18n.format import as_sentence
-from viz.render.view import FigureView, view
+from viz.render.view import view
 from viz.state import training
 from viz.state.session import Session, current_session
 from viz.ui.fields import Form
@@ -187,7 +187,8 @@ def page(session: Session) -> Views:
 
     def views(_model: TextModel) -> Drawing:
         total = (settings.steps if settings else None) or (live.snapshot.total if live else 0)
-        yield [(place, schedule_chart(settings, total, live))] if settings and total else []
+        step = live.snapshot.step if live else None
+        yield [(place, view(Part.SCHEDULE, schedule_chart(settings, total, step)))] if settings and total else []
 
         def rest() -> None:
             if settings is None:
@@ -210,17 +211,20 @@ RATE = (
 )
 
 
-def schedule_chart(settings: TrainingSettings, total: int, live: LiveTraining | None) -> FigureView:
+def schedule_chart(settings: TrainingSettings, total: int, step: int | None) -> Chart:
+    """Learning rates of all steps, and where the training is that has come to `step`."""
     places = np.unique(np.rint(np.linspace(1, total, POINTS)).astype(int))
     if settings.warmup <= total:
         places = np.union1d(places, [max(1, settings.warmup)])
     rates = np.array([learning_rate(int(step), total, settings) for step in places])
-    series = [Series(_("rate"), places, rates, "#0072B2")]
-    if live and 1 <= (step := live.snapshot.step) <= total:
+    series = [Series(Message("rate"), places, rates, "#0072B2")]
+    if step and step <= total:
         rate = learning_rate(step, total, settings)
-        series.append(Series(_("now"), np.array([step]), np.array([rate]), "#D55E00", "dots"))
+        series.append(Series(Message("now"), np.array([step]), np.array([rate]), "#D55E00", "dots"))
     about = About(
-        _("The learning rate of each step: up during warm-up, then as the schedule says."), [RATE], [learning_rate]
+        Message("The learning rate of each step: up during warm-up, then as the schedule says."),
+        [RATE],
+        [learning_rate],
     )
-    heading = Caption(_("Learning rate over the steps"), "schedule", f"{settings.schedule} {total}", about=about)
-    return view(Part.SCHEDULE, Chart(heading, series, Axis(_("step")), Axis(_("rate"), zero=True), tall=240))
+    heading = Caption(Message("Learning rate over the steps"), "schedule", f"{settings.schedule} {total}", about=about)
+    return Chart(heading, series, Axis(Message("step")), Axis(Message("rate"), zero=True), tall=240)
