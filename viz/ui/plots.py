@@ -90,19 +90,6 @@ def side_of(trace: Trace, stack: str) -> str:
     return "target" if stack == "decoder" and trace.target_tokens else "source"
 
 
-def heading(
-    trace: Trace,
-    name: str,
-    file: str,
-    note: str = "",
-    sentence: str = "",
-    alt: str = "",
-    about: About | None = None,
-) -> Caption:
-    """The heading of a plot of this trace."""
-    return Caption(name, file, stamp(trace), note, sentence, alt, about)
-
-
 def cell_note(row: str, column: str, value: Tensor) -> str:
     """The framed cell of a map in words."""
     return joined("  ", joined(" · ", row, column), significant(float(value)))

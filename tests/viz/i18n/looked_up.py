@@ -53,7 +53,7 @@ def said_by_experiments() -> set[str]:
     return found
 
 
-DYNAMIC |= {"sentence.text": said_by_experiments(), "str(verdict)": {str(each) for each in Verdict}}
+DYNAMIC |= {"value.text": said_by_experiments(), "str(verdict)": {str(each) for each in Verdict}}
 DYNAMIC |= {key: {str(each) for each in Group} for key in ("str(group)", "str(experiment.group)")}
 
 

@@ -12,32 +12,32 @@ from streamlit.delta_generator import DeltaGenerator
 
 from model.capture.trace import AttentionKind
 from model.inference.text_model import TextModel
+from model.message import Message
 from viz.figures.axis import Axis, Scale
 from viz.figures.figure import About
 from viz.figures.panels import Panel, Panels
 from viz.i18n.catalogue import _
 from viz.i18n.format import attention_name, significant
-from viz.render.view import FigureView, view
 from viz.state.session import Key, attention_kinds, choose, current_session
-from viz.ui.plots import array, heading
+from viz.ui.plots import array, caption
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from model.capture.trace import Trace
+    from viz.state.inputs import Inputs
 
 
 def head_panels(
-    trace: Trace,
+    inputs: Inputs,
     values: Mapping[str, Tensor],
     title: str,
     quantity: str,
     high: float,
     chosen: tuple[int, int],
-    key: str,
+    file: str,
     about: About,
-) -> FigureView:
-    """Maps (layer, head) side by side on one scale from 0, or −high, to `high`; a click chooses a head."""
+) -> Panels:
+    """Maps (layer, head) side by side on one scale from 0, or −high, to `high`."""
     shown = []
     for name, tensor in values.items():
         each = array(tensor)
@@ -46,13 +46,12 @@ def head_panels(
         note = f"{significant(low)} – {significant(top)}" if known.any() else "–"
         scale = Scale(-high if low < 0 else 0.0, high)
         layers, heads = each.shape
-        rows, columns = Axis(_("layer"), labels(layers)), Axis(_("head"), labels(heads))
+        rows, columns = Axis(Message("layer"), labels(layers)), Axis(Message("head"), labels(heads))
         numbers = np.nan_to_num(each)
         shown.append(Panel(name, rows, columns, known, numbers, note=note, scale=scale, framed=chosen, choose=True))
-    above = heading(trace, title, key, sentence=_("of every head; a click chooses one"), about=about)
-    cells = (_("layer"), _("head"), quantity, _("masked"))
-    missing = {"missing": _("masked")}
-    return view(key, Panels(above, shown, slot=150, cell=34, cells=cells, words=missing), cell=choose_head)
+    above = caption(inputs, title, file, sentence=Message("of every head; a click chooses one"), about=about)
+    cells = (Message("layer"), Message("head"), quantity, Message("masked"))
+    return Panels(above, shown, slot=150, cell=34, cells=cells, words={"missing": Message("masked")})
 
 
 def labels(count: int) -> list[str]:

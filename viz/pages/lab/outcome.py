@@ -20,6 +20,7 @@ from viz.figures.figure import About, Caption
 from viz.figures.heatmap import Heatmap
 from viz.i18n.catalogue import _
 from viz.i18n.format import literal, significant, stopped
+from viz.i18n.messages import in_language
 from viz.pages.lab.components import BLUE, GREEN, PLAIN, PURPLE, VERMILION, WEIGHT, Matrices, Matrix
 from viz.pages.lab.experiment import Findings, Titled
 from viz.render.view import FigureView, view
@@ -45,18 +46,18 @@ CHIPS: dict[Verdict, Chip] = {
 }
 
 
-def words(sentence: str) -> str:
-    """A sentence of an experiment with its values; a name that needs no translation as it is."""
-    if not isinstance(sentence, Message):
-        return sentence
-    return _(sentence.text).format(**{name: value_words(value) for name, value in sentence.values.items()})
+def words(value: int | float | str) -> str:
+    """A value or a sentence of an experiment in the language in use."""
+    return in_language(rounded(value))
 
 
-def value_words(value: int | float | str) -> str:
-    """A value in a sentence or a table, or a sentence in it."""
+def rounded(value: int | float | str) -> str:
+    """A value as it is written; a sentence with its values so."""
     if isinstance(value, float):
         return significant(value)
-    return f"{value:,}" if isinstance(value, int) else words(value)
+    if not isinstance(value, Message):
+        return f"{value:,}" if isinstance(value, int) else value
+    return Message(value.text, **{name: rounded(each) for name, each in value.values.items()})
 
 
 def verdict_words(verdict: Verdict) -> str:
@@ -108,8 +109,7 @@ def verdict_findings(
     true is said elsewhere.
     """
     about = About(statement_words(experiment), experiment.formulas, experiment.code)
-    names = (f"statement_{experiment.name}_{number}" for number in range(len(outcome.figures)))
-    drawn = [draw(figure, name, about) for figure, name in zip(outcome.figures, names, strict=True)]
+    drawn = [draw(each, f"statement_{experiment.name}_{at}", about) for at, each in enumerate(outcome.figures)]
     lines = [*map(quantity_line, outcome.quantities), *(stopped(words(remark)) for remark in outcome.notes)]
     numbers = (lambda: numbers_of(outcome)) if outcome.quantities or outcome.figures else None
     return VerdictFindings(
@@ -170,9 +170,14 @@ def draw(figure: Figure, key: str, about: About) -> FigureView | Titled:
     """A figure as a plot, or as the table that it is."""
     if isinstance(figure, Table):
         return Titled(words(figure.title), frame(figure))
-    file, title = key.replace("_", "-"), words(figure.title)
+    return view(key, plot(figure, key.replace("_", "-"), about))
+
+
+def plot(figure: Curves | Grid | Calculation, file: str, about: About) -> Heatmap | Chart | Matrices:
+    """A figure of an outcome as one of the application."""
+    title = rounded(figure.title)
     if isinstance(figure, Calculation):
-        return calculation(figure, key, Caption(title, file, f"{file} {figure.grids}", about=about))
+        return calculation(figure, Caption(title, file, f"{file} {figure.grids}", about=about))
     if isinstance(figure, Grid):
         values = np.asarray(figure.values, np.float32)
         low = min(0.0, float(np.nanmin(values, initial=0.0)))
@@ -180,36 +185,35 @@ def draw(figure: Figure, key: str, about: About) -> FigureView | Titled:
         if low < 0:
             low, high = -max(-low, high), max(-low, high)
         above = Caption(title, file, f"{file} {values.sum():.9g} {values.shape}", about=about)
-        rows, columns = Axis(words(figure.row), figure.rows), Axis(words(figure.column), figure.columns)
-        return view(
-            key, Heatmap(above, values, rows, columns, Scale(low, high), cell_titles=(rows.title, columns.title, title))
-        )
+        rows, columns = Axis(rounded(figure.row), figure.rows), Axis(rounded(figure.column), figure.columns)
+        titles = rows.title, columns.title, title
+        return Heatmap(above, values, rows, columns, Scale(low, high), cell_titles=titles)
     above = Caption(title, file, f"{file} {sum(len(curve.xs) for curve in figure.curves)}", about=about)
     number, series = -1, list[Series]()
     for curve in figure.curves:
         number += not curve.beside
         series += drawn_curve(curve, number)
-    ticks = None if figure.ticks is None else list(map(words, figure.ticks))
-    x, y = Axis(words(figure.x), ticks, log=figure.log_x or None), Axis(words(figure.y), log=figure.log_y or None)
-    return view(key, Chart(above, series, x, y, tall=HEIGHT + IN_KEY * len(figure.curves)))
+    ticks = None if figure.ticks is None else list(map(rounded, figure.ticks))
+    x, y = Axis(rounded(figure.x), ticks, log=figure.log_x or None), Axis(rounded(figure.y), log=figure.log_y or None)
+    return Chart(above, series, x, y, tall=HEIGHT + IN_KEY * len(figure.curves))
 
 
-def calculation(figure: Calculation, key: str, above: Caption) -> FigureView:
+def calculation(figure: Calculation, above: Caption) -> Matrices:
     """Matrices of a calculation, each step in a line of its own, the first digits of their numbers in the cells."""
-    colours = cycle(MATRICES)
+    hues = cycle(MATRICES)
     lines = {
-        words(sentence): [
-            Matrix(words(grid.title), "", next(colours), np.asarray(grid.values), rows=grid.rows, columns=grid.columns)
+        rounded(sentence): [
+            Matrix(rounded(grid.title), "", next(hues), np.asarray(grid.values), rows=grid.rows, columns=grid.columns)
             for grid in grids
         ]
         for sentence, grids in figure.steps
     }
-    return view(key, Matrices(above, lines))
+    return Matrices(above, lines)
 
 
 def drawn_curve(curve: Curve, number: int) -> Sequence[Series]:
     """A curve, and faint, the ends of its range over the seeds. number: of its colour."""
-    name, colour, dash = words(curve.name), COLOURS[number % len(COLOURS)], curve.dash or number >= len(COLOURS)
+    name, colour, dash = rounded(curve.name), COLOURS[number % len(COLOURS)], curve.dash or number >= len(COLOURS)
     xs = np.asarray(curve.xs, float)
     found = [Series(name, xs, np.asarray(curve.ys, float), colour, curve.style, dash=dash, quiet=curve.beside)]
     for end in (curve.low, curve.high):
@@ -220,8 +224,7 @@ def drawn_curve(curve: Curve, number: int) -> Sequence[Series]:
 
 def frame(table: Table) -> pd.DataFrame:
     """A table with its numbers as they are written."""
-    rows = [[value_words(cell) for cell in row] for row in table.rows]
-    return pd.DataFrame(rows, columns=[words(column) for column in table.columns])
+    return pd.DataFrame([list(map(words, row)) for row in table.rows], columns=list(map(words, table.columns)))
 
 
 def numbers_of(outcome: Outcome) -> pd.DataFrame:
@@ -241,9 +244,9 @@ def numbers_of(outcome: Outcome) -> pd.DataFrame:
                 places = [words(figure.ticks[int(x)]) if figure.ticks else significant(x) for x in curve.xs]
                 lines += [(title, words(curve.name), place, y) for place, y in zip(places, curve.ys, strict=True)]
         else:
-            columns = [words(column) for column in figure.columns]
+            columns = list(map(words, figure.columns))
             for line in figure.rows:
-                cells = [value_words(cell) for cell in line]
+                cells = list(map(words, line))
                 lines += [(title, cells[0], column, cell) for column, cell in zip(columns[1:], cells[1:], strict=True)]
     columns = [_("quantity"), _("seed, row or curve"), _("unit, column or place"), _("value")]
     found = pd.DataFrame(lines, columns=columns)

@@ -18,6 +18,7 @@ from model.experiments.engines.scaling import BothWays, against_width, both_ways
 from model.experiments.experiment import Outcome
 from model.experiments.index import experiments
 from model.inference.text_model import TextModel
+from model.message import Message
 from model.network.attention import Scaled, Scores, Weights
 from model.runtime.errors import require
 from viz.figures.figure import About
@@ -25,10 +26,10 @@ from viz.i18n.catalogue import _
 from viz.i18n.errors import unless_absent
 from viz.i18n.format import in_turn, literal, significant
 from viz.pages.lab.experiment import Findings, Instrument, Live, Measurement
-from viz.pages.lab.head_choice import choose_kind, head_panels, mean, title_row
+from viz.pages.lab.head_choice import choose_head, choose_kind, head_panels, mean, title_row
 from viz.pages.lab.outcome import statement_words, words
 from viz.pages.lab.statements import measurement
-from viz.render.view import FigureView
+from viz.render.view import FigureView, view
 from viz.state.pin import cached_for_pin
 from viz.state.session import Session, current_session
 
@@ -84,8 +85,12 @@ QUANTITIES = {
 def about_heads(quantity: str) -> About:
     """Of the maps of the loaded model's heads."""
     sentence = {
-        "entropy": _("Each cell is a head of this model: how evenly it divides its weights, with 1/√d_k and without."),
-        "derivative": _("Each cell is a head of this model: how much its softmax can move, with 1/√d_k and without."),
+        "entropy": Message(
+            "Each cell is a head of this model: how evenly it divides its weights, with 1/√d_k and without."
+        ),
+        "derivative": Message(
+            "Each cell is a head of this model: how much its softmax can move, with 1/√d_k and without."
+        ),
     }[quantity]
     return About(sentence, [QUANTITIES[quantity]], [both_ways])
 
@@ -112,7 +117,8 @@ def of_model(session: Session, kind: AttentionKind) -> Findings:
     Raises:
         MissingQuantityError: the model does not show its scores.
     """
-    trace, pin = session.trace, session.pin
+    inputs, pin = session.inputs, session.pin
+    trace = inputs.trace
     found = current_session().cached(Part.FOUND, (trace, kind), lambda: heads_of(trace, kind))
     pinned = None
     if pin is not None and pin.trace.attention_paths(kind):
@@ -123,14 +129,14 @@ def of_model(session: Session, kind: AttentionKind) -> Findings:
     chosen = session.fit_selection(maps.layers, maps.heads, maps.queries)
 
     def both(values: Tensor, title: str, quantity: str, key: str) -> FigureView:
-        named = {_("without 1/√d_k"): values[0], _("with 1/√d_k"): values[1]}
+        named: dict[str, Tensor] = {Message("without 1/√d_k"): values[0], Message("with 1/√d_k"): values[1]}
         top = float(torch.nan_to_num(values).max()) or 1.0
         place, about = (chosen.layer, chosen.head), about_heads("entropy" if key == Part.HEADS else "derivative")
-        return head_panels(trace, named, title, quantity, top, place, key, about)
+        return view(key, head_panels(inputs, named, title, quantity, top, place, key, about), cell=choose_head)
 
     rows = [
-        [both(found.entropy, _("Mean entropy of the weights, nats"), _("entropy (nats)"), Part.HEADS)],
-        [both(found.derivative, _("Median derivative of the softmax"), "‖∂w/∂s‖", Part.MOVES)],
+        [both(found.entropy, Message("Mean entropy of the weights, nats"), Message("entropy (nats)"), Part.HEADS)],
+        [both(found.derivative, Message("Median derivative of the softmax"), "‖∂w/∂s‖", Part.MOVES)],
     ]
     return Findings([model_verdict(found, pinned)], rows)
 

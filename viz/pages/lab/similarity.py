@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 import torch
+from torch import Tensor
 
 from model.analysis.attention_maps import Maps
 from model.capture.trace import AttentionKind
@@ -27,6 +28,7 @@ from model.experiments.engines.similarity import (
     spearman,
 )
 from model.inference.text_model import TextModel
+from model.message import Message
 from viz.components.view import live
 from viz.figures.axis import Axis
 from viz.figures.chart import Chart, Series
@@ -36,14 +38,15 @@ from viz.i18n.errors import unless_absent
 from viz.i18n.format import in_turn, sides, significant, token_sign, tokens
 from viz.pages.lab.components import Vectors
 from viz.pages.lab.experiment import Findings, Instrument, Live, percent
-from viz.pages.lab.head_choice import choose_kind, head_panels, marked, mean, title_row
-from viz.render.view import FigureView, view
+from viz.pages.lab.head_choice import choose_head, choose_kind, head_panels, marked, mean, title_row
+from viz.render.view import view
 from viz.state.pin import cached_for_pin
 from viz.state.session import Selection, Session, current_session
-from viz.ui.plots import PINNED, array, heading
+from viz.ui.plots import PINNED, array, caption
 
 if TYPE_CHECKING:
     from model.capture.trace import Trace
+    from viz.state.inputs import Inputs
 
 NAMES = ("q", "a", "b")
 COLOURS = ("#0072b2", "#d55e00", "#e69f00")
@@ -93,12 +96,12 @@ SPEARMAN = r"\rho = \mathrm{corr}(\mathrm{rank}(q \cdot k_j),\ \mathrm{rank}(\co
 
 
 def about_plane() -> About:
-    sentence = _("A query and two keys: a key's dot product is its shadow on the query times the query's length.")
+    sentence = Message("A query and two keys: a key's dot product is its shadow on the query times the query's length.")
     return About(sentence, [PRODUCT], [plane])
 
 
 def about_agreement() -> About:
-    sentence = _(
+    sentence = Message(
         "Each cell is a head: how often both prefer the same key, and how alike they rank all keys, on average."
     )
     best = r"\arg\max_j\, q \cdot k_j = \arg\max_j\, \cos(q, k_j)"
@@ -106,12 +109,16 @@ def about_agreement() -> About:
 
 
 def about_queries() -> About:
-    sentence = _("Each dot is a query of this head: whether dot product and cosine rank its keys alike; 1 is wholly.")
+    sentence = Message(
+        "Each dot is a query of this head: whether dot product and cosine rank its keys alike; 1 is wholly."
+    )
     return About(sentence, [SPEARMAN], [spearman])
 
 
 def about_keys() -> About:
-    sentence = _("Each dot is a key of this query: its cosine across, its dot product up; alike ranked, they rise.")
+    sentence = Message(
+        "Each dot is a key of this query: its cosine across, its dot product up; alike ranked, they rise."
+    )
     return About(sentence, [PRODUCT], [rank_keys])
 
 
@@ -125,7 +132,7 @@ def in_plane() -> Live:
 
 def plane_findings() -> Findings:
     places = typed_vectors()
-    return Findings([plane_verdict(places)], [[drawn_vectors(places)], [plane_table(places)]])
+    return Findings([plane_verdict(places)], [[view(Part.PLANE, vectors(places), move=on_move)], [plane_table(places)]])
 
 
 def typed_vectors() -> Places:
@@ -166,12 +173,12 @@ def restore() -> None:
     keep(COUNTER)
 
 
-def drawn_vectors(places: Places) -> FigureView:
+def vectors(places: Places) -> Vectors:
     """The query and two keys in the plane."""
-    sentence = _("q is the query, a and b are keys; dotted: each key's shadow on q")
-    above = Caption(_("Drag a tip"), "vectors", str(places), sentence=sentence, about=about_plane())
-    named, drag = dict(zip(NAMES, places, strict=True)), {"drag": _("drag, or move with the arrow keys")}
-    return view(Part.PLANE, Vectors(above, named, COLOURS, tall=340, words=drag), move=on_move)
+    sentence = Message("q is the query, a and b are keys; dotted: each key's shadow on q")
+    above = Caption(Message("Drag a tip"), "vectors", str(places), sentence=sentence, about=about_plane())
+    named, drag = dict(zip(NAMES, places, strict=True)), {"drag": Message("drag, or move with the arrow keys")}
+    return Vectors(above, named, COLOURS, tall=340, words=drag)
 
 
 def plane_verdict(places: Places) -> str:
@@ -233,24 +240,25 @@ def model_findings(kind: AttentionKind) -> Findings:
         MissingQuantityError: the model does not show its queries and keys.
     """
     session = current_session()
-    trace = session.trace
+    inputs = session.inputs
+    trace = inputs.trace
     maps = Maps(trace, kind)
-    found = current_session().cached(Part.FOUND, (trace, kind), lambda: agreement(maps))
+    found = session.cached(Part.FOUND, (trace, kind), lambda: agreement(maps))
     chosen = session.fit_selection(maps.layers, maps.heads, maps.queries)
     side = sides(trace, kind)[0]
     query = tokens(trace, side)[chosen.query]
     ranked = rank(trace, kind, chosen)
     other, pinned = of_pinned(session, kind, chosen, side)
-    values = {
-        _("same best key"): found.same_best.nanmean(dim=-1),
-        _("rank correlation"): found.correlation.nanmean(dim=-1),
+    values: dict[str, Tensor] = {
+        Message("same best key"): found.same_best.nanmean(dim=-1),
+        Message("rank correlation"): found.correlation.nanmean(dim=-1),
     }
-    title, place = _("How far dot product and cosine agree"), (chosen.layer, chosen.head)
-    about = about_agreement()
-    rows: list[list[FigureView]] = [
-        [head_panels(trace, values, title, _("share"), 1.0, place, Part.HEADS, about)],
-        [query_chart(trace, found, other, side, chosen)],
-        [scatter(trace, ranked, pinned, query)],
+    title, place = Message("How far dot product and cosine agree"), (chosen.layer, chosen.head)
+    heads = head_panels(inputs, values, title, Message("share"), 1.0, place, Part.HEADS, about_agreement())
+    rows = [
+        [view(Part.HEADS, heads, cell=choose_head)],
+        [view(Part.QUERIES, query_chart(inputs, found, other, side, chosen), place=on_query)],
+        [view(Part.SCATTER, scatter(inputs, ranked, pinned, query))],
     ]
     said = [model_verdict(found, other), query_verdict(ranked, query)]
     return Findings(said, rows, partial(ranked_table, ranked), "dot-product-cosine")
@@ -296,35 +304,33 @@ def rank(trace: Trace, kind: AttentionKind, chosen: Selection) -> Ranked:
     return Ranked(keys, [asked[place] for place in keys.places])
 
 
-def scatter(trace: Trace, ranked: Ranked, pinned: Ranked | None, query: str) -> FigureView:
+def scatter(inputs: Inputs, ranked: Ranked, pinned: Ranked | None, query: str) -> Chart:
     """Each key at its cosine and its dot product."""
-    series = [dots_of(_("keys"), ranked, COLOURS[1])]
+    series = [dots_of(Message("keys"), ranked, COLOURS[1])]
     if pinned is not None:
-        series.append(dots_of(_("pinned"), pinned, PINNED))
+        series.append(dots_of(Message("pinned"), pinned, PINNED))
     rho = ranked.keys.correlation
-    note = "" if np.isnan(rho) else _("rank correlation {rho}").format(rho=significant(rho))
-    name = _("Keys of {token}").format(token=token_sign(query))
-    above = heading(trace, name, "dot-product-cosine", note, about=about_keys())
-    return view(
-        Part.SCATTER, Chart(above, series, Axis(_("cosine of query and key")), Axis("q · k"), tall=230, of=_("key"))
-    )
+    note = "" if np.isnan(rho) else Message("rank correlation {rho}", rho=significant(rho))
+    name = Message("Keys of {token}", token=token_sign(query))
+    above = caption(inputs, name, "dot-product-cosine", note, about=about_keys())
+    x, y = Axis(Message("cosine of query and key")), Axis("q · k")
+    return Chart(above, series, x, y, tall=230, of=Message("key"))
 
 
 def dots_of(name: str, ranked: Ranked, colour: str) -> Series:
     return Series(name, array(ranked.keys.cosine), array(ranked.keys.dot), colour, "dots", labels=ranked.labels)
 
 
-def query_chart(trace: Trace, found: Agreement, other: Agreement | None, side: str, chosen: Selection) -> FigureView:
-    """The rank correlation of each query of the chosen head; a click chooses a query."""
+def query_chart(inputs: Inputs, found: Agreement, other: Agreement | None, side: str, chosen: Selection) -> Chart:
+    """The rank correlation of each query of the chosen head."""
     places, head = found.queries.numpy(), (chosen.layer, chosen.head)
-    series = [Series(_("now"), places, array(found.correlation[head]), COLOURS[0], "dots")]
+    series = [Series(Message("now"), places, array(found.correlation[head]), COLOURS[0], "dots")]
     if other is not None and other.correlation.shape == found.correlation.shape:
-        series.append(Series(_("pinned"), places, array(other.correlation[head]), PINNED, "dots"))
-    name = _("Each query of head {layer}.{head}").format(layer=chosen.layer + 1, head=chosen.head + 1)
-    sentence, about = _("a click chooses one"), about_queries()
-    above = heading(trace, name, "rank-correlation", sentence=sentence, about=about)
-    x, y = Axis(_("query"), tokens(trace, side), side), Axis(_("rank correlation"), high=1.04)
-    return view(Part.QUERIES, Chart(above, series, x, y, tall=150, chosen=chosen.query), place=on_query)
+        series.append(Series(Message("pinned"), places, array(other.correlation[head]), PINNED, "dots"))
+    name = Message("Each query of head {layer}.{head}", layer=chosen.layer + 1, head=chosen.head + 1)
+    above = caption(inputs, name, "rank-correlation", sentence=Message("a click chooses one"), about=about_queries())
+    x, y = Axis(Message("query"), tokens(inputs.trace, side), side), Axis(Message("rank correlation"), high=1.04)
+    return Chart(above, series, x, y, tall=150, chosen=chosen.query)
 
 
 def model_verdict(found: Agreement, other: Agreement | None) -> str:

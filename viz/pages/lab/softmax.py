@@ -19,6 +19,7 @@ from model.capture.trace import AttentionKind
 from model.experiments.engines.scaling import SURE, first_factor, jacobian, thresholds
 from model.experiments.engines.worked_example import DOCUMENT, Rows, take_steps
 from model.inference.text_model import TextModel
+from model.message import Message
 from model.network.attention import Weights
 from model.runtime.device import exact
 from model.runtime.errors import require
@@ -27,11 +28,13 @@ from viz.figures.chart import Chart, Series
 from viz.figures.figure import About, Caption
 from viz.i18n.catalogue import _
 from viz.i18n.format import in_turn, literal, sides, significant, token_sign, tokens
+from viz.i18n.messages import in_language, joined
 from viz.pages.lab import worked_example
 from viz.pages.lab.experiment import Findings, Instrument, Live, percent
 from viz.pages.lab.head_choice import choose_kind
-from viz.render.view import FigureView, view
+from viz.render.view import view
 from viz.state.session import choose, current_session
+from viz.ui.parts import frame_of
 from viz.ui.plots import EXPECTED, PINNED, array
 
 if TYPE_CHECKING:
@@ -114,9 +117,9 @@ def controls(model: TextModel) -> Live:
 def findings(subject: Subject, temperature: float) -> Findings:
     scores = subject.scores
     if not len(scores):
-        return Findings(info=literal(_("{query} sees no key.").format(query=subject.name)))
+        return Findings(info=literal(_("{query} sees no key.").format(query=in_language(subject.name))))
     limits = current_session().cached(Part.LIMITS, (tuple(scores.tolist()),), lambda: thresholds(scores))
-    plots = [bars(subject, temperature), curves(subject, temperature)]
+    plots = [view(Part.BARS, bars(subject, temperature)), view(Part.CURVES, curves(subject, temperature))]
     return Findings(verdicts(subject, temperature, limits), [plots], partial(table, subject, temperature), "softmax")
 
 
@@ -143,14 +146,14 @@ def nearest(text: str) -> float:
 
 
 def query_name(name: str) -> str:
-    return _("query {n}").format(n=name)
+    return Message("query {n}", n=name)
 
 
 def of_example(query: int) -> Subject:
     """The scores of one input of the worked example, as it stands in this session."""
     matrices: dict[str, Rows] = current_session().memory.get(worked_example.Part.GOOD, DOCUMENT)
     steps = take_steps(matrices, scaled=False)
-    keys = [_("key {n}").format(n=number) for number in range(1, 4)]
+    keys = [Message("key {n}", n=number) for number in range(1, 4)]
     return Subject(steps.scores[query - 1], keys, steps.query.shape[-1], query_name(str(query)))
 
 
@@ -170,10 +173,8 @@ def of_head(kind: AttentionKind) -> Subject:
     keys = (row["masked"] > -float("inf")).nonzero()[:, 0].tolist()
     rows, columns = sides(trace, kind)
     labels = tokens(trace, columns)
-    sentence = _("“{query}”, head {layer}.{head}")
-    name = sentence.format(
-        query=token_sign(tokens(trace, rows)[chosen.query]), layer=chosen.layer + 1, head=chosen.head + 1
-    )
+    query = token_sign(tokens(trace, rows)[chosen.query])
+    name = Message("“{query}”, head {layer}.{head}", query=query, layer=chosen.layer + 1, head=chosen.head + 1)
     side = columns if len(keys) == len(labels) <= MOST else ""
     pinned = session.comparison.counterpart(f"{path}.scores") if session.comparison else None
     other = exact(pinned[chosen.head, chosen.query, keys]).cpu() if pinned is not None else None
@@ -191,37 +192,41 @@ def table(subject: Subject, temperature: float) -> pd.DataFrame:
         _("weight at T = 1"): subject.scores.softmax(dim=-1).tolist(),
         _("weight at T"): at.tolist(),
     }
-    return pd.DataFrame(columns)
+    return frame_of(columns)
 
 
-def bars(subject: Subject, temperature: float) -> FigureView:
+def bars(subject: Subject, temperature: float) -> Chart:
     """The weights at this temperature, beside those at temperature 1."""
     weights = (subject.scores / temperature).softmax(dim=-1)
     shown = np.sort(np.argsort(-array(weights), kind="stable")[:MOST])
     places = np.arange(len(shown))
-    name = _("at T = {temperature}").format(temperature=significant(temperature))
+    name = Message("at T = {temperature}", temperature=significant(temperature))
     series = [Series(name, places, array(weights)[shown], WEIGHT, "bars")]
     if temperature != 1:
         before = array(subject.scores.softmax(dim=-1))[shown]
-        series.insert(0, Series(_("at T = 1"), places, before, EXPECTED, "bars"))
-    title, stamp = _("Weights of {query}").format(query=subject.name), f"{subject.name} {temperature:g}"
+        series.insert(0, Series(Message("at T = 1"), places, before, EXPECTED, "bars"))
+    title, stamp = Message("Weights of {query}", query=subject.name), joined(" ", subject.name, f"{temperature:g}")
     above = Caption(
         title, "softmax-weights", stamp, left_out(len(weights) - len(shown)), "softmax(s/T)", about=about_bars()
     )
-    keys = Axis(_("key"), [subject.labels[place] for place in shown], subject.side)
-    return view(Part.BARS, Chart(above, series, keys, Axis(_("weight"), low=0.0, high=1.0), tall=210, summed=True))
+    keys = Axis(Message("key"), [subject.labels[place] for place in shown], subject.side)
+    return Chart(above, series, keys, Axis(Message("weight"), low=0.0, high=1.0), tall=210, summed=True)
 
 
 AT_TEMPERATURE = r"w_i = \frac{e^{s_i/T}}{\sum_j e^{s_j/T}}"
 
 
 def about_bars() -> About:
-    sentence = _("Each bar is a key: the weight that the softmax makes of its score at this temperature, beside T = 1.")
+    sentence = Message(
+        "Each bar is a key: the weight that the softmax makes of its score at this temperature, beside T = 1."
+    )
     return About(sentence, [AT_TEMPERATURE], [Weights])
 
 
 def about_curves() -> About:
-    sentence = _("The same softmax at every temperature: the colder, the surer it is, and the less it can still move.")
+    sentence = Message(
+        "The same softmax at every temperature: the colder, the surer it is, and the less it can still move."
+    )
     numbers = (
         r"\max_i w_i, \qquad -\frac{1}{\ln n}\sum_i w_i \ln w_i, \qquad \lVert \mathrm{diag}(w) - ww^\top \rVert_F"
     )
@@ -229,27 +234,27 @@ def about_curves() -> About:
 
 
 def left_out(count: int) -> str:
-    return _("{count} keys with smaller weights are left out").format(count=count) if count else ""
+    return Message("{count} keys with smaller weights are left out", count=count) if count else ""
 
 
-def curves(subject: Subject, temperature: float) -> FigureView:
+def curves(subject: Subject, temperature: float) -> Chart:
     """Largest weight, entropy and what is left of the derivative, over the temperature."""
     found = saturation(subject.scores, TEMPERATURES)
     xs = np.array(TEMPERATURES)
     series = [
-        Series(_("largest weight"), xs, array(found.largest), LARGEST),
-        Series(_("entropy / ln n"), xs, array(found.entropy), SMALL),
+        Series(Message("largest weight"), xs, array(found.largest), LARGEST),
+        Series(Message("entropy / ln n"), xs, array(found.entropy), SMALL),
         Series("‖∂w/∂s‖", xs, array(found.derivative), WEIGHT),
     ]
     if subject.pinned is not None:
         other = saturation(subject.pinned, TEMPERATURES)
-        series.append(Series(_("largest weight, pinned"), xs, array(other.largest), PINNED, dash=True))
+        series.append(Series(Message("largest weight, pinned"), xs, array(other.largest), PINNED, dash=True))
     places = {"T": temperature, "√d_k": subject.d_k**0.5}
     marks = [{"x": place, "text": f"{name} = {significant(place)}"} for name, place in places.items()]
-    stamp, about = f"{subject.name} {temperature:g}", about_curves()
-    above = Caption(_("Over the temperature"), "softmax-temperature", stamp, about=about)
-    x, y = Axis(_("temperature T"), log=True), Axis(_("value"), low=0.0, high=1.0)
-    return view(Part.CURVES, Chart(above, series, x, y, tall=210, marks=marks))
+    stamp, about = joined(" ", subject.name, f"{temperature:g}"), about_curves()
+    above = Caption(Message("Over the temperature"), "softmax-temperature", stamp, about=about)
+    x, y = Axis(Message("temperature T"), log=True), Axis(Message("value"), low=0.0, high=1.0)
+    return Chart(above, series, x, y, tall=210, marks=marks)
 
 
 def verdicts(subject: Subject, temperature: float, limits: Thresholds) -> list[str]:

@@ -22,6 +22,7 @@ from model.experiments.engines.worked_example import (
     texts_of,
 )
 from model.inference.text_model import TextModel
+from model.message import Message
 from model.network.attention import Scaled, Scores, Weights
 from viz.components.view import live
 from viz.figures.figure import About, Caption
@@ -29,7 +30,7 @@ from viz.i18n.catalogue import _
 from viz.i18n.format import significant
 from viz.pages.lab.components import BLUE, ERROR, GREEN, PLAIN, PURPLE, VERMILION, WEIGHT, Matrices, Matrix
 from viz.pages.lab.experiment import Findings, Instrument, Live
-from viz.render.view import FigureView, view
+from viz.render.view import view
 from viz.state.session import choose, current_session
 
 if TYPE_CHECKING:
@@ -101,58 +102,55 @@ def findings(scaled: bool, step: float) -> Findings:
         bad = error
     good: dict[str, Rows] = current_session().memory.get(Part.GOOD, DOCUMENT)
     steps, other = take_steps(good, scaled), take_steps(good, not scaled)
-    shown = matrices(steps, typed, step, bad)
-    said = [bad_words(bad)] if bad else verdicts(steps, other, step, scaled)
+    wrong = (place_of(bad), bad_words(bad)) if bad else (-1, "")
+    shown = view(Part.MATRICES, matrices(steps, typed, step, wrong), edit=on_edit)
+    said = [wrong[1]] if bad else verdicts(steps, other, step, scaled)
     return Findings(said, [[shown]], shown.table, "worked-example")
 
 
-def matrices(steps: Steps, texts: Sequence[str], step: float, bad: CellError | None) -> FigureView:
-    """Matrices that are typed, and each step from there to the outputs."""
+def matrices(steps: Steps, texts: Sequence[str], step: float, wrong: tuple[int, str]) -> Matrices:
+    """Matrices that are typed, and each step from there to the outputs. wrong: place of a cell that is no number, and
+    the sentence on it.
+    """
     inputs, queries, keys, values = ([f"{letter}{number}" for number in range(1, 4)] for letter in ("", "q", "k", "v"))
     of_inputs = partial(Matrix, rows=inputs, columns=inputs)
     of_queries = partial(Matrix, rows=queries, columns=keys)
-    scale = f"× {significant(steps.factor)}" if steps.factor != 1 else _("× 1: left out")
+    scale = f"× {significant(steps.factor)}" if steps.factor != 1 else Message("× 1: left out")
     top = float(steps.weighted.abs().max())
     rounded, outputs = (each.numpy() for each in steps.rounded(step))
-    lines = {
-        _("Inputs and weights, to be typed into"): typed_matrices(),
-        _("Queries, keys and values"): [
+    lines: dict[str, Sequence[Matrix]] = {
+        Message("Inputs and weights, to be typed into"): typed_matrices(),
+        Message("Queries, keys and values"): [
             of_inputs("Q", "X W_Q", BLUE, steps.query.numpy()),
             of_inputs("K", "X W_K", VERMILION, steps.key.numpy()),
             of_inputs("V", "X W_V", GREEN, steps.value.numpy()),
         ],
-        _("A row for each query, a column for each key"): [
-            of_queries(_("Scores"), "Q Kᵀ", PLAIN, steps.scores.numpy()),
-            of_queries(_("Scaled"), scale, PLAIN, steps.scaled.numpy()),
-            of_queries(_("Weights"), "softmax", WEIGHT, steps.weights.numpy(), top=1.0),
-            of_queries(_("Rounded"), _("to {step}").format(step=step), WEIGHT, rounded, top=1.0),
+        Message("A row for each query, a column for each key"): [
+            of_queries(Message("Scores"), "Q Kᵀ", PLAIN, steps.scores.numpy()),
+            of_queries(Message("Scaled"), scale, PLAIN, steps.scaled.numpy()),
+            of_queries(Message("Weights"), "softmax", WEIGHT, steps.weights.numpy(), top=1.0),
+            of_queries(Message("Rounded"), Message("to {step}", step=step), WEIGHT, rounded, top=1.0),
         ],
-        _("Weighted values: each key's value times its weight"): [
+        Message("Weighted values: each key's value times its weight"): [
             Matrix(query, "w · V", GREEN, weighted.numpy(), rows=values, columns=inputs, top=top)
             for query, weighted in zip(queries, steps.weighted, strict=True)
         ],
-        _("Their sums: the outputs"): [
-            of_inputs(_("Outputs"), _("weights · V"), PURPLE, steps.outputs.numpy()),
-            of_inputs(_("Rounded outputs"), _("rounded · V"), PURPLE, outputs),
-            of_inputs(_("Error"), _("of the rounding"), ERROR, outputs - steps.outputs.numpy(), top=top),
+        Message("Their sums: the outputs"): [
+            of_inputs(Message("Outputs"), Message("weights · V"), PURPLE, steps.outputs.numpy()),
+            of_inputs(Message("Rounded outputs"), Message("rounded · V"), PURPLE, outputs),
+            of_inputs(Message("Error"), Message("of the rounding"), ERROR, outputs - steps.outputs.numpy(), top=top),
         ],
     }
     stamp = f"{' '.join(texts)} {step} {steps.factor}"
-    above = Caption(
-        _("Attention by hand"),
-        "worked-example",
-        stamp,
-        sentence=_("three inputs, one head, d_k = 3"),
-        about=about(steps.factor),
-    )
-    wrong = (place_of(bad), bad_words(bad)) if bad else ()
-    names = {"row": _("row"), "column": _("column")}
-    return view(Part.MATRICES, Matrices(above, lines, texts, *wrong, words=names), edit=on_edit)
+    name, sentence = Message("Attention by hand"), Message("three inputs, one head, d_k = 3")
+    above = Caption(name, "worked-example", stamp, sentence=sentence, about=about(steps.factor))
+    names = {"row": Message("row"), "column": Message("column")}
+    return Matrices(above, lines, texts, *wrong, words=names)
 
 
 def about(factor: float) -> About:
     scores = r"\frac{QK^\top}{\sqrt{d_k}}" if factor != 1 else r"QK^\top"
-    sentence = _(
+    sentence = Message(
         "One head of attention on paper, from the inputs X and the three weights to the outputs; type any number."
     )
     formulas = [r"Q = X W_Q, \quad K = X W_K, \quad V = X W_V", rf"\mathrm{{softmax}}\left({scores}\right) V"]
@@ -162,10 +160,10 @@ def about(factor: float) -> About:
 def typed_matrices() -> list[Matrix]:
     """Those that are typed into."""
     found, first = [], 0
-    formulas = {"X": _("inputs"), "W_Q": _("for queries"), "W_K": _("for keys"), "W_V": _("for values")}
-    for name, (rows, columns) in SHAPES.items():
+    formulas = Message("inputs"), Message("for queries"), Message("for keys"), Message("for values")
+    for (name, (rows, columns)), formula in zip(SHAPES.items(), formulas, strict=True):
         down, across = ([str(number) for number in range(1, count + 1)] for count in (rows, columns))
-        found.append(Matrix(name, formulas[name], COLOURS[name], rows=down, columns=across, first=first))
+        found.append(Matrix(name, formula, COLOURS[name], rows=down, columns=across, first=first))
         first += rows * columns
     return found
 
