@@ -58,14 +58,19 @@ if TYPE_CHECKING:
 
 BEFORE, AFTER, VIEW = "compare_a", "compare_b", "compare_view"
 TREE, LAYERS = "moved_tree", "moved_layers"
-VIEWS = ("tensors", "layers", "heads", "steps")
+VIEWS = {
+    "tensors": Message("Tensors"),
+    "layers": Message("Layers"),
+    "heads": Message("Heads"),
+    "steps": Message("Over steps"),
+}
 
 
 def show(session: Session) -> None:
     """Draw this part of the page."""
     leave()
     row = st.container(horizontal=True, vertical_alignment="center")
-    view = choose(_("View"), VIEWS, VIEWS[0], VIEW, view_name, row)
+    view = choose(_("View"), list(VIEWS), "tensors", VIEW, VIEWS.__getitem__, row)
     if view == "steps":
         runs.show(session, row)
         return
@@ -232,15 +237,6 @@ def explain() -> None:
         movement.moved,
         movement.moved_per_head,
     )
-
-
-def view_name(view: str) -> str:
-    return {
-        "tensors": _("Tensors"),
-        "layers": _("Layers"),
-        "heads": _("Heads"),
-        "steps": _("Over steps"),
-    }[view]
 
 
 # Two checkpoints beside each other: which tensors moved, in which layers, of which heads.

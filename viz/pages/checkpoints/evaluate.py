@@ -15,6 +15,7 @@ from streamlit.delta_generator import DeltaGenerator
 from model.data.inspection import LIMIT
 from model.data.pairs import Pair, in_split
 from model.data.sources import digest_of_pairs
+from model.message import Message
 from model.network.config import TWO_STACKS
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 MOST = 10_000  # sentences that are translated; more are for the command line
 ROWS = 100  # of the table of sentences
 BEAMS = (1, 2, 4, 8)
-ORDERS = ("worst", "best")
+ORDERS = {"worst": Message("Worst first"), "best": Message("Best first")}
 STOPPING = 1.0  # seconds that a click on Stop waits, so that the page is drawn as it is then
 
 
@@ -433,7 +434,7 @@ def figures(scores: Scores, job: FileTranslation) -> None:
 def sentences(job: FileTranslation) -> None:
     """The worst or the best of them by chrF, and all of them as a file."""
     row = st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center")
-    order = choose(_("Order"), ORDERS, ORDERS[0], Part.ORDER, order_name, row)
+    order = choose(_("Order"), list(ORDERS), "worst", Part.ORDER, ORDERS.__getitem__, row)
     row.download_button(
         _("All {count} sentences as CSV").format(count=f"{len(job.written):,}"),
         partial(csv, job, columns()),
@@ -489,10 +490,6 @@ def _choose_sentence(sources: Sequence[str]) -> None:
     chosen = st.session_state[Part.SENTENCES].selection.rows
     if chosen:
         write_source(sources[chosen[0]])
-
-
-def order_name(order: str) -> str:
-    return {"worst": _("Worst first"), "best": _("Best first")}[order]
 
 
 def explain() -> None:

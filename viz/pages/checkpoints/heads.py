@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
 NORMS, ALIKE = "w_head_norms", "w_heads_alike"
 KIND, CIRCUIT = "w_kind", "w_circuit"
+CIRCUITS = {"scores": Message("what they look for"), "output": Message("what they move")}
 LEAVE = "checkpoints_leave"  # in the session: the page that a click has opened
 # Parameters that belong to widgets, which write them themselves.
 BOUND = (Key.MODEL, Key.SOURCE, Key.TARGET, CHECKPOINT, "compare_a", "compare_b", *REGION)
@@ -67,7 +68,7 @@ def show(session: Session, subject: Subject, found: TensorStatistics) -> None:
         return
     row = st.container(horizontal=True)
     kind = cast("AttentionKind", choose(_("Attention"), kinds, kinds[0], KIND, attention_name, row))
-    circuit = choose(_("Circuit"), ("scores", "output"), "scores", CIRCUIT, circuit_name, row)
+    circuit = choose(_("Circuit"), list(CIRCUITS), "scores", CIRCUIT, CIRCUITS.__getitem__, row)
     norms = norms_of(model, kind, found.remember)
     layers, heads = norms.shape[1:]
     chosen = session.selection
@@ -114,10 +115,6 @@ def leave() -> None:
     if page := st.session_state.pop(LEAVE, None):
         kept = {name: value for name, value in st.query_params.to_dict().items() if name not in BOUND}
         st.switch_page(f"viz/pages/{page}/page.py", query_params=kept)
-
-
-def circuit_name(name: str) -> str:
-    return {"scores": _("what they look for"), "output": _("what they move")}[name]
 
 
 def explain() -> None:

@@ -7,6 +7,7 @@ from enum import StrEnum
 import streamlit as st
 
 from model.inference.text_model import TextModel
+from model.message import Message
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
 from viz.i18n.format import as_sentence, literal
@@ -26,6 +27,12 @@ VIEWS = {
     "health": health.show,
 }
 READ_VIEW = "weights_view"
+VIEW_NAMES = {
+    "adapter": Message("Adapter"),
+    "tensors": Message("Tensors"),
+    "heads": Message("Heads"),
+    "health": Message("Health"),
+}
 
 
 def show_read(session: Session) -> None:
@@ -37,7 +44,7 @@ def show_read(session: Session) -> None:
     if subject is None:
         return
     views = ("adapter", *VIEWS) if is_merged(subject) else tuple(VIEWS)
-    view = choose(_("View"), views, views[0], READ_VIEW, view_name, views_place)
+    view = choose(_("View"), views, views[0], READ_VIEW, VIEW_NAMES.__getitem__, views_place)
     if view == "adapter":
         adapter.show(session, subject, row)
         return
@@ -54,16 +61,12 @@ def show_read(session: Session) -> None:
     VIEWS[view](session, subject, found)
 
 
-def view_name(view: str) -> str:
-    return {"adapter": _("Adapter"), "tensors": _("Tensors"), "heads": _("Heads"), "health": _("Health")}[view]
-
-
 SEGMENTS = {
-    "open": checkpoints_opening.show,
-    "read": show_read,
-    "compare": compare.show,
-    "evaluate": evaluate.show,
-    "keep": keep.show,
+    "open": (Message("Open"), checkpoints_opening.show),
+    "read": (Message("Read"), show_read),
+    "compare": (Message("Compare"), compare.show),
+    "evaluate": (Message("Evaluate"), evaluate.show),
+    "keep": (Message("Keep"), keep.show),
 }
 
 
@@ -76,7 +79,7 @@ class Part(StrEnum):
 def page(_model: TextModel) -> Views:
     """What is shown reads files and not the trace, and is drawn last, by the script."""
     row = st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center")
-    segment = choose(_("Part of the page"), tuple(SEGMENTS), "open", Part.SEGMENT, segment_name, row)
+    segment = choose(_("Part of the page"), list(SEGMENTS), "open", Part.SEGMENT, lambda name: SEGMENTS[name][0], row)
     # Each part has a place of its own: what another one has drawn there goes at once, and not when this one is done.
     places = {name: st.container() if name == segment else st.empty() for name in SEGMENTS}
 
@@ -85,18 +88,8 @@ def page(_model: TextModel) -> Views:
 
         def rest() -> None:
             with places[segment]:
-                SEGMENTS[segment](current_session())
+                SEGMENTS[segment][1](current_session())
 
         return rest
 
     return views
-
-
-def segment_name(segment: str) -> str:
-    return {
-        "open": _("Open"),
-        "read": _("Read"),
-        "compare": _("Compare"),
-        "evaluate": _("Evaluate"),
-        "keep": _("Keep"),
-    }[segment]

@@ -38,7 +38,8 @@ if TYPE_CHECKING:
 
 CHOSEN, STATISTIC, PATTERN, CHART = "compare_several", "compare_statistic", "compare_pattern", "steps_chart"
 ALIKE = "compare_alike"  # in the session: the checkpoints of one run, as they were when it was last drawn
-PART, PARTS = "compare_part", ("course", "tensors")
+PART = "compare_part"
+PARTS = {"course": Message("Course"), "tensors": Message("Tensors")}
 ANY = "*.weight"
 
 
@@ -46,7 +47,7 @@ def show(session: Session, row: DeltaGenerator) -> None:
     """The course of their training, or a statistic of the tensors whose names match a pattern, a line each."""
     found = {subject.name: subject for subject in subjects()}
     names = list(found)
-    part = choose(_("Part"), PARTS, PARTS[0], PART, part_name, row)
+    part = choose(_("Part"), list(PARTS), "course", PART, PARTS.__getitem__, row)
     controls = row.container(horizontal=True, width="content") if part == "tensors" else row
     chosen = choose_checkpoints(found, names)
     if len(chosen) < 2:
@@ -82,7 +83,7 @@ def show_tensors(row: DeltaGenerator, chosen: Sequence[Subject], steps: Mapping[
     statistic = row.selectbox(
         _("Statistic"),
         statistics,
-        format_func=lambda name: in_language(statistic_name(name)),
+        format_func=lambda name: in_language(STATISTICS[name][0]),
         key=STATISTIC,
         label_visibility="collapsed",
         width=160,
@@ -107,10 +108,6 @@ def show_tensors(row: DeltaGenerator, chosen: Sequence[Subject], steps: Mapping[
     known = bool(steps)
     follow([run.found for run in rows], lambda: view(CHART, steps_chart(rows, wanted, str(statistic), known)))
     data_table("steps_data", lambda: steps_table(rows, wanted, str(statistic)), f"steps-{statistic}")
-
-
-def part_name(part: str) -> str:
-    return {"course": _("Course"), "tensors": _("Tensors")}[part]
 
 
 def alike(found: Sequence[Subject]) -> list[str]:
@@ -149,15 +146,15 @@ def course_at(subject: Subject) -> Course | None:
 
 MOST = 60  # lines; a pattern chooses fewer
 NAMED = 12  # lines with a legend; of more, the pointer says them
-STATISTICS: dict[str, Callable[[Statistics, int], float]] = {
-    "norm": lambda found, count: math.sqrt(count) * math.hypot(found.mean, found.deviation),
-    "deviation": lambda found, _count: found.deviation,
-    "mean": lambda found, _count: found.mean,
-    "minimum": lambda found, _count: found.minimum,
-    "maximum": lambda found, _count: found.maximum,
-    "zeros": lambda found, _count: found.zeros,
-    "nan": lambda found, _count: found.nan,
-    "infinite": lambda found, _count: found.infinite,
+STATISTICS: dict[str, tuple[str, Callable[[Statistics, int], float]]] = {
+    "norm": (Message("norm ‖W‖"), lambda found, count: math.sqrt(count) * math.hypot(found.mean, found.deviation)),
+    "deviation": (Message("deviation"), lambda found, _count: found.deviation),
+    "mean": (Message("mean"), lambda found, _count: found.mean),
+    "minimum": (Message("least"), lambda found, _count: found.minimum),
+    "maximum": (Message("greatest"), lambda found, _count: found.maximum),
+    "zeros": (Message("share of zeros"), lambda found, _count: found.zeros),
+    "nan": (Message("NaN values"), lambda found, _count: found.nan),
+    "infinite": (Message("infinite values"), lambda found, _count: found.infinite),
 }
 
 
@@ -172,7 +169,9 @@ class Run:
     def value(self, tensor: str, statistic: str) -> float:
         info = next(each for each in self.found.table if each.name == tensor)
         found = self.found.of(info)
-        return math.nan if found is None else STATISTICS[statistic](found, info.elements - found.nan - found.infinite)
+        return (
+            math.nan if found is None else STATISTICS[statistic][1](found, info.elements - found.nan - found.infinite)
+        )
 
 
 def steps_chart(runs: Sequence[Run], tensors: Sequence[str], statistic: str, known: bool) -> Chart:
@@ -185,7 +184,7 @@ def steps_chart(runs: Sequence[Run], tensors: Sequence[str], statistic: str, kno
         values = np.array([run.value(name, statistic) for run in runs])
         colour = f"hsl({number * 137.5 % 360:.1f}, 65%, 45%)"
         series.append(Series(name[len(before) :][-60:] or name[-60:], places, values, colour, quiet=len(shown) > NAMED))
-    title = statistic_name(statistic)
+    title = STATISTICS[statistic][0]
     sentence: str = Message("{count} tensors in {runs} checkpoints", count=len(tensors), runs=len(runs))
     if len(tensors) > MOST:
         sentence = joined("", sentence, Message(", the first {most} are drawn", most=MOST))
@@ -216,19 +215,4 @@ def common_part(names: Sequence[str]) -> str:
 def steps_table(runs: Sequence[Run], tensors: Sequence[str], statistic: str) -> pd.DataFrame:
     """A line for each checkpoint and tensor."""
     lines = [(run.name, run.place, name, run.value(name, statistic)) for run in runs for name in tensors]
-    return pd.DataFrame(
-        lines, columns=[_("checkpoint"), _("step"), _("tensor"), in_language(statistic_name(statistic))]
-    )
-
-
-def statistic_name(name: str) -> str:
-    return {
-        "norm": Message("norm ‖W‖"),
-        "deviation": Message("deviation"),
-        "mean": Message("mean"),
-        "minimum": Message("least"),
-        "maximum": Message("greatest"),
-        "zeros": Message("share of zeros"),
-        "nan": Message("NaN values"),
-        "infinite": Message("infinite values"),
-    }[name]
+    return pd.DataFrame(lines, columns=[_("checkpoint"), _("step"), _("tensor"), in_language(STATISTICS[statistic][0])])

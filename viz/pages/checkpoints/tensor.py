@@ -13,6 +13,7 @@ from streamlit.delta_generator import DeltaGenerator
 from model.analysis.weights import spectra
 from model.analysis.weights import statistics as weights
 from model.checkpoints.tensors import TensorInfo
+from model.message import Message
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
 from viz.i18n.format import bytes_text, duration, literal, shape_text, token_code, type_text
@@ -31,6 +32,14 @@ FEATURES, HISTOGRAM, SPECTRUM, LEFT, RIGHT, NEAR = (
     f"w_{name}" for name in ("features", "histogram", "spectrum", "left", "right", "near")
 )  # charts
 LOG, BLOCK, DETAIL, ROW = "w_log", "w_block", "w_detail", "w_row"
+COUNTS = {"linear": Message("counts"), "log": Message("log counts")}
+BLOCKS = {"mean": Message("means"), "largest": Message("largest |x|")}
+DETAILS = {
+    "spectrum": Message("Singular values"),
+    "vectors": Message("Singular vectors"),
+    "neighbours": Message("Nearest tokens"),
+    "positions": Message("Similarity of positions"),
+}
 CLOSER = 48  # rows and columns that a click looks at
 
 
@@ -95,7 +104,7 @@ def weight_of(subject: Subject, found: TensorStatistics, info: TensorInfo) -> We
 
 def spread(shown: list[Weight]) -> None:
     """The histogram, of one tensor or of two."""
-    log = choose(_("Counts"), ("linear", "log"), "linear", LOG, counts_name, st.container()) == "log"
+    log = choose(_("Counts"), list(COUNTS), "linear", LOG, COUNTS.__getitem__, st.container()) == "log"
     figure_view(HISTOGRAM, tensor_figures.histogram(shown, log))()
 
 
@@ -106,7 +115,7 @@ def draw_matrix(weight: Weight, blocks: Callable[[Region, bool], Blocks], differ
     rows, columns = (
         range_field(row, key, end) for key, (_begin, end) in zip(REGION, (full.rows, full.columns), strict=True)
     )
-    largest = choose(_("Block"), ("mean", "largest"), "mean", BLOCK, block_name, row) == "largest"
+    largest = choose(_("Block"), list(BLOCKS), "mean", BLOCK, BLOCKS.__getitem__, row) == "largest"
     region = Region(rows, columns)
     if region != full:
         row.button(_("whole"), on_click=forget_region, key="w_whole")
@@ -164,7 +173,7 @@ def details(subject: Subject, weight: Weight) -> None:
     elif tensor_figures.is_embedding(weight):
         views.insert(0, "neighbours")
     row = st.container(horizontal=True)
-    view = choose(_("Detail"), views, views[0], DETAIL, detail_name, row) if len(views) > 1 else views[0]
+    view = choose(_("Detail"), views, views[0], DETAIL, DETAILS.__getitem__, row) if len(views) > 1 else views[0]
     if view == "positions":
         figure_view(POSITIONS, tensor_figures.position_map(weight))()
     elif view == "neighbours":
@@ -227,23 +236,6 @@ def explain() -> None:
         spectra.effective_rank,
         spectra.stable_rank,
     )
-
-
-def counts_name(name: str) -> str:
-    return {"linear": _("counts"), "log": _("log counts")}[name]
-
-
-def block_name(name: str) -> str:
-    return {"mean": _("means"), "largest": _("largest |x|")}[name]
-
-
-def detail_name(name: str) -> str:
-    return {
-        "spectrum": _("Singular values"),
-        "vectors": _("Singular vectors"),
-        "neighbours": _("Nearest tokens"),
-        "positions": _("Similarity of positions"),
-    }[name]
 
 
 def forget_region() -> None:

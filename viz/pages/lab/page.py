@@ -6,6 +6,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from model.inference.text_model import TextModel
+from model.message import Message
 from viz.i18n.catalogue import _
 from viz.pages.lab import scaling, similarity, softmax, statements, worked_example
 from viz.state.session import choose
@@ -14,38 +15,28 @@ from viz.ui.parts import Views, foreign_code
 # Part arithmetic of the laboratory: what can be computed by hand, and what follows from it.
 
 ARITHMETIC = {
-    "example": worked_example.experiment,
-    "similarity": similarity.experiment,
-    "softmax": softmax.experiment,
-    "scaling": scaling.experiment,
+    "example": (Message("Worked example"), worked_example.experiment),
+    "similarity": (Message("Dot product or cosine"), similarity.experiment),
+    "softmax": (Message("Softmax and temperature"), softmax.experiment),
+    "scaling": (Message("Why 1/√d_k"), scaling.experiment),
 }
 
 
 def arithmetic_section(model: TextModel, row: DeltaGenerator) -> Views:
     """One of its claims; what is not shown is not computed."""
-    name = choose(_("Claim"), list(ARITHMETIC), "example", "arithmetic", claim_name, row)
-    return ARITHMETIC[name](model).show()
+    name = choose(_("Claim"), list(ARITHMETIC), "example", "arithmetic", lambda name: ARITHMETIC[name][0], row)
+    return ARITHMETIC[name][1](model).show()
 
 
-def claim_name(name: str) -> str:
-    return {
-        "example": _("Worked example"),
-        "similarity": _("Dot product or cosine"),
-        "softmax": _("Softmax and temperature"),
-        "scaling": _("Why 1/√d_k"),
-    }[name]
-
-
-SECTIONS = {"statements": statements.section, "arithmetic": arithmetic_section}
+SECTIONS = {
+    "statements": (Message("Fifty statements"), statements.section),
+    "arithmetic": (Message("By hand"), arithmetic_section),
+}
 
 
 def page(model: TextModel) -> Views:
     """One of its sections, each in the parts of a page; what is not shown is not computed."""
     foreign_code.set(())  # here our own code computes, whatever model is loaded
     row = st.container(horizontal=True, vertical_alignment="center")
-    name = choose(_("Part"), list(SECTIONS), "statements", "lab_part", section_name, row)
-    return SECTIONS[name](model, row)
-
-
-def section_name(name: str) -> str:
-    return {"statements": _("Fifty statements"), "arithmetic": _("By hand")}[name]
+    name = choose(_("Part"), list(SECTIONS), "statements", "lab_part", lambda name: SECTIONS[name][0], row)
+    return SECTIONS[name][1](model, row)

@@ -93,33 +93,26 @@ def experiment(model: TextModel) -> Instrument:
 
 PRODUCT = r"q \cdot k = \|q\|\,\|k\|\cos(q, k)"
 SPEARMAN = r"\rho = \mathrm{corr}(\mathrm{rank}(q \cdot k_j),\ \mathrm{rank}(\cos(q, k_j)))"
-
-
-def about_plane() -> About:
-    sentence = Message("A query and two keys: a key's dot product is its shadow on the query times the query's length.")
-    return About(sentence, [PRODUCT], [plane])
-
-
-def about_agreement() -> About:
-    sentence = Message(
-        "Each cell is a head: how often both prefer the same key, and how alike they rank all keys, on average."
-    )
-    best = r"\arg\max_j\, q \cdot k_j = \arg\max_j\, \cos(q, k_j)"
-    return About(sentence, [best, SPEARMAN], [agreement, spearman])
-
-
-def about_queries() -> About:
-    sentence = Message(
-        "Each dot is a query of this head: whether dot product and cosine rank its keys alike; 1 is wholly."
-    )
-    return About(sentence, [SPEARMAN], [spearman])
-
-
-def about_keys() -> About:
-    sentence = Message(
-        "Each dot is a key of this query: its cosine across, its dot product up; alike ranked, they rise."
-    )
-    return About(sentence, [PRODUCT], [rank_keys])
+ABOUT_PLANE = About(
+    Message("A query and two keys: a key's dot product is its shadow on the query times the query's length."),
+    [PRODUCT],
+    [plane],
+)
+ABOUT_AGREEMENT = About(
+    Message("Each cell is a head: how often both prefer the same key, and how alike they rank all keys, on average."),
+    [r"\arg\max_j\, q \cdot k_j = \arg\max_j\, \cos(q, k_j)", SPEARMAN],
+    [agreement, spearman],
+)
+ABOUT_QUERIES = About(
+    Message("Each dot is a query of this head: whether dot product and cosine rank its keys alike; 1 is wholly."),
+    [SPEARMAN],
+    [spearman],
+)
+ABOUT_KEYS = About(
+    Message("Each dot is a key of this query: its cosine across, its dot product up; alike ranked, they rise."),
+    [PRODUCT],
+    [rank_keys],
+)
 
 
 # In the plane.
@@ -176,7 +169,7 @@ def restore() -> None:
 def vectors(places: Places) -> Vectors:
     """The query and two keys in the plane."""
     sentence = Message("q is the query, a and b are keys; dotted: each key's shadow on q")
-    above = Caption(Message("Drag a tip"), "vectors", str(places), sentence=sentence, about=about_plane())
+    above = Caption(Message("Drag a tip"), "vectors", str(places), sentence=sentence, about=ABOUT_PLANE)
     named, drag = dict(zip(NAMES, places, strict=True)), {"drag": Message("drag, or move with the arrow keys")}
     return Vectors(above, named, COLOURS, tall=340, words=drag)
 
@@ -254,7 +247,7 @@ def model_findings(kind: AttentionKind) -> Findings:
         Message("rank correlation"): found.correlation.nanmean(dim=-1),
     }
     title, place = Message("How far dot product and cosine agree"), (chosen.layer, chosen.head)
-    heads = head_panels(inputs, values, title, Message("share"), 1.0, place, Part.HEADS, about_agreement())
+    heads = head_panels(inputs, values, title, Message("share"), 1.0, place, Part.HEADS, ABOUT_AGREEMENT)
     rows = [
         [view(Part.HEADS, heads, cell=choose_head)],
         [view(Part.QUERIES, query_chart(inputs, found, other, side, chosen), place=on_query)],
@@ -312,7 +305,7 @@ def scatter(inputs: Inputs, ranked: Ranked, pinned: Ranked | None, query: str) -
     rho = ranked.keys.correlation
     note = "" if np.isnan(rho) else Message("rank correlation {rho}", rho=significant(rho))
     name = Message("Keys of {token}", token=token_sign(query))
-    above = caption(inputs, name, "dot-product-cosine", note, about=about_keys())
+    above = caption(inputs, name, "dot-product-cosine", note, about=ABOUT_KEYS)
     x, y = Axis(Message("cosine of query and key")), Axis("q · k")
     return Chart(above, series, x, y, tall=230, of=Message("key"))
 
@@ -328,7 +321,7 @@ def query_chart(inputs: Inputs, found: Agreement, other: Agreement | None, side:
     if other is not None and other.correlation.shape == found.correlation.shape:
         series.append(Series(Message("pinned"), places, array(other.correlation[head]), PINNED, "dots"))
     name = Message("Each query of head {layer}.{head}", layer=chosen.layer + 1, head=chosen.head + 1)
-    above = caption(inputs, name, "rank-correlation", sentence=Message("a click chooses one"), about=about_queries())
+    above = caption(inputs, name, "rank-correlation", sentence=Message("a click chooses one"), about=ABOUT_QUERIES)
     x, y = Axis(Message("query"), tokens(inputs.trace, side), side), Axis(Message("rank correlation"), high=1.04)
     return Chart(above, series, x, y, tall=150, chosen=chosen.query)
 

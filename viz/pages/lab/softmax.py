@@ -207,30 +207,26 @@ def bars(subject: Subject, temperature: float) -> Chart:
         series.insert(0, Series(Message("at T = 1"), places, before, EXPECTED, "bars"))
     title, stamp = Message("Weights of {query}", query=subject.name), joined(" ", subject.name, f"{temperature:g}")
     above = Caption(
-        title, "softmax-weights", stamp, left_out(len(weights) - len(shown)), "softmax(s/T)", about=about_bars()
+        title, "softmax-weights", stamp, left_out(len(weights) - len(shown)), "softmax(s/T)", about=ABOUT_BARS
     )
     keys = Axis(Message("key"), [subject.labels[place] for place in shown], subject.side)
     return Chart(above, series, keys, Axis(Message("weight"), low=0.0, high=1.0), tall=210, summed=True)
 
 
 AT_TEMPERATURE = r"w_i = \frac{e^{s_i/T}}{\sum_j e^{s_j/T}}"
-
-
-def about_bars() -> About:
-    sentence = Message(
-        "Each bar is a key: the weight that the softmax makes of its score at this temperature, beside T = 1."
-    )
-    return About(sentence, [AT_TEMPERATURE], [Weights])
-
-
-def about_curves() -> About:
-    sentence = Message(
-        "The same softmax at every temperature: the colder, the surer it is, and the less it can still move."
-    )
-    numbers = (
-        r"\max_i w_i, \qquad -\frac{1}{\ln n}\sum_i w_i \ln w_i, \qquad \lVert \mathrm{diag}(w) - ww^\top \rVert_F"
-    )
-    return About(sentence, [AT_TEMPERATURE, numbers], [saturation, derivative_norm])
+ABOUT_BARS = About(
+    Message("Each bar is a key: the weight that the softmax makes of its score at this temperature, beside T = 1."),
+    [AT_TEMPERATURE],
+    [Weights],
+)
+ABOUT_CURVES = About(
+    Message("The same softmax at every temperature: the colder, the surer it is, and the less it can still move."),
+    [
+        AT_TEMPERATURE,
+        r"\max_i w_i, \qquad -\frac{1}{\ln n}\sum_i w_i \ln w_i, \qquad \lVert \mathrm{diag}(w) - ww^\top \rVert_F",
+    ],
+    [saturation, derivative_norm],
+)
 
 
 def left_out(count: int) -> str:
@@ -251,7 +247,7 @@ def curves(subject: Subject, temperature: float) -> Chart:
         series.append(Series(Message("largest weight, pinned"), xs, array(other.largest), PINNED, dash=True))
     places = {"T": temperature, "√d_k": subject.d_k**0.5}
     marks = [{"x": place, "text": f"{name} = {significant(place)}"} for name, place in places.items()]
-    stamp, about = joined(" ", subject.name, f"{temperature:g}"), about_curves()
+    stamp, about = joined(" ", subject.name, f"{temperature:g}"), ABOUT_CURVES
     above = Caption(Message("Over the temperature"), "softmax-temperature", stamp, about=about)
     x, y = Axis(Message("temperature T"), log=True), Axis(Message("value"), low=0.0, high=1.0)
     return Chart(above, series, x, y, tall=210, marks=marks)

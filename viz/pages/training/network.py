@@ -10,9 +10,11 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from model.data.sources import KIND_UNITS, VOCABULARY, Data, Units, options_without, preset_options, usual_units
+from model.message import Message
 from model.network.config import NETWORK_OPTIONS, PRESETS, Kind
 from model.options import field_text
 from viz.i18n.catalogue import _
+from viz.i18n.messages import in_language
 from viz.state.session import choice, choose
 from viz.ui.fields import Form
 
@@ -24,6 +26,19 @@ RARE = tuple(name for name in NETWORK_OPTIONS if name not in USUAL)
 FIRST_PRESET = "tiny"
 FORM = Form("network", NETWORK_OPTIONS)
 USUALLY = "usual"  # as the units: what suits the data
+KIND_NAMES = {
+    "encoder-decoder": Message("encoder-decoder"),
+    "decoder-only": Message("decoder-only"),
+    "encoder-only": Message("encoder-only"),
+    "recurrent": Message("recurrent with attention"),
+}
+UNIT_NAMES = {
+    "mixed": Message("BPE pieces → characters"),
+    "bpe": Message("BPE pieces"),
+    "words": Message("whole words"),
+    "characters": Message("characters"),
+    "joint": Message("BPE pieces of one vocabulary"),
+}
 
 
 class Part(StrEnum):
@@ -41,7 +56,7 @@ class Part(StrEnum):
 def choose_kind(place: DeltaGenerator) -> tuple[Kind, str]:
     """The kind and the preset; another one writes its options into the fields."""
     kinds: Sequence[Kind] = get_args(Kind)
-    kind: Any = choose(_("Kind"), kinds, kinds[0], Part.KIND, kind_name, place)
+    kind: Any = choose(_("Kind"), kinds, kinds[0], Part.KIND, KIND_NAMES.__getitem__, place)
     preset = choose(_("Preset"), list(PRESETS), FIRST_PRESET, Part.PRESET, str, place)
     if st.session_state.get(Part.PUT) != (kind, preset) or not FORM.holds():
         FORM.put(preset_options(kind, preset))
@@ -93,10 +108,12 @@ def tokens(place: DeltaGenerator, kind: Kind, data: Data | None) -> tuple[Units,
     names = [USUALLY, *KIND_UNITS[kind]]
     tied = st.session_state[FORM.key("tied_embeddings")] in ("inputs", "all")
     usual = usual_units(kind, data.task, tied) if data else "mixed"
+    words: dict[str, str] = {name: in_language(text) for name, text in UNIT_NAMES.items()}
+    words[USUALLY] = words[usual] + _(" (usual)")
     chosen: Any = left.selectbox(
         _("Tokens"),
         names,
-        format_func=lambda name: units_name(usual) + _(" (usual)") if name == USUALLY else units_name(name),
+        format_func=words.__getitem__,
         key=f"{Part.UNITS}_{kind}",
         persist_state="session",
     )
@@ -113,22 +130,3 @@ def tokens(place: DeltaGenerator, kind: Kind, data: Data | None) -> tuple[Units,
         persist_state="session",
     )
     return units, vocabulary
-
-
-def kind_name(kind: str) -> str:
-    return {
-        "encoder-decoder": _("encoder-decoder"),
-        "decoder-only": _("decoder-only"),
-        "encoder-only": _("encoder-only"),
-        "recurrent": _("recurrent with attention"),
-    }[kind]
-
-
-def units_name(units: str) -> str:
-    return {
-        "mixed": _("BPE pieces → characters"),
-        "bpe": _("BPE pieces"),
-        "words": _("whole words"),
-        "characters": _("characters"),
-        "joint": _("BPE pieces of one vocabulary"),
-    }[units]

@@ -8,6 +8,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from model.inference.text_model import TextModel
+from model.message import Message
 from model.training.live.live_training import LiveTraining
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
@@ -18,7 +19,13 @@ from viz.state import training
 from viz.state.session import Session, choose, current_session
 from viz.ui.parts import Drawing, Views, no_views
 
-SEGMENTS = ("begin", "settings", "curves", "film", "runs")
+SEGMENTS = {
+    "begin": Message("Begin"),
+    "settings": Message("Settings"),
+    "curves": Message("Curves"),
+    "film": Message("Film"),
+    "runs": Message("Runs"),
+}
 
 
 class Part(StrEnum):
@@ -34,7 +41,7 @@ def page(_model: TextModel) -> Views:
     session = current_session()
     settings.follow(training.steered(session))
     row = st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center")
-    segment = choose(_("Part of the page"), SEGMENTS, SEGMENTS[0], Part.SEGMENT, segment_name, row)
+    segment = choose(_("Part of the page"), list(SEGMENTS), "begin", Part.SEGMENT, SEGMENTS.__getitem__, row)
     standing(st.container(key=Part.STANDING), session)
     if segment in ("curves", "film"):
         return curves.page() if segment == "curves" else film.page()
@@ -104,13 +111,3 @@ def over(live: LiveTraining) -> str:
         "The run has ended after step {step}. To go on, raise the steps under Settings, or go back or branch "
         "under Runs."
     ).format(step=step)
-
-
-def segment_name(segment: str) -> str:
-    return {
-        "begin": _("Begin"),
-        "settings": _("Settings"),
-        "curves": _("Curves"),
-        "film": _("Film"),
-        "runs": _("Runs"),
-    }[segment]
