@@ -1,4 +1,4 @@
-"""What an adapter changes in its base: how much in each layer, of which rank, with which singular values."""
+"""Changes of an adapter in its base: how much in each layer, of which rank, with which singular values."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def show(session: Session, subject: Subject, row: DeltaGenerator) -> None:
     leave()
     try:
         whole = merged(subject)
-        found = adapting(whole)
+        changes = adapting(whole)
     except (ValueError, OSError) as error:
         st.error(as_sentence(translate_error(error)))
         if isinstance(error, AdapterBaseError):
@@ -55,25 +55,25 @@ def show(session: Session, subject: Subject, row: DeltaGenerator) -> None:
     base = next((each for each in others if each.name == name_of_base(subject, others)), None)
     if base is not None:
         trace_button(row, base, subject, _("Traces of base and merged"))
-    st.caption(literal(sentence(whole, found)))
+    st.caption(literal(sentence(whole, changes)))
     place = st.empty()
     chart = st.container()
-    stacks = stacks_of(layered([info.name for info in found.table if len(info.shape) > 1]))
-    if stacks and not found.nothing:
+    stacks = stacks_of(layered([info.name for info in changes.table if len(info.shape) > 1]))
+    if stacks and not changes.nothing:
         stack = choose(_("Stack"), stacks, stacks[0], STACK, str, chart) if len(stacks) > 1 else stacks[0]
         with chart:
-            follow([found], lambda: view(LAYERS, layer_chart(found, stack, subject.name, RELATION)))
-    chosen = chosen_place(found.table, np.nan_to_num(found.column("relative"), posinf=0.0).__getitem__)
-    columns = partial(adapter_columns, found)
-    follow([found], tree(found, subject.name, columns, TREE, chosen, RELATIVE, _("weights that are changed")))
-    if found.nothing:
+            follow([changes], lambda: view(LAYERS, layer_chart(changes, stack, subject.name, RELATION)))
+    chosen = chosen_place(changes.table, np.nan_to_num(changes.column("relative"), posinf=0.0).__getitem__)
+    columns = partial(adapter_columns, changes)
+    follow([changes], tree(changes, subject.name, columns, TREE, chosen, RELATIVE, _("weights that are changed")))
+    if changes.nothing:
         place.info(
             _("{name} changes nothing: every ΔW is zero, as at the start of a training.").format(
                 name=literal(subject.name)
             )
         )
-    values(subject, found, found.table[chosen])
-    beside(explain, lambda: data_table("adapter_data", partial(adapter_table, found), f"adapter-{subject.name}"))
+    values(subject, changes, changes.table[chosen])
+    beside(explain, lambda: data_table("adapter_data", partial(adapter_table, changes), f"adapter-{subject.name}"))
 
 
 def choose_base(session: Session, subject: Subject) -> None:
@@ -83,19 +83,19 @@ def choose_base(session: Session, subject: Subject) -> None:
         assumptions.fields(row, subject.name, {"base": None}, (), 1, shown_model.show, bases)
 
 
-def sentence(whole: Subject, found: AdapterChanges) -> str:
-    """What it is, what of, and which modules in which layers it changes."""
+def sentence(whole: Subject, changes: AdapterChanges) -> str:
+    """Kind and base of the adapter, and the modules and layers that it changes."""
     from model.checkpoints.adapter_base import base_name
 
     assert whole.base is not None
-    kinds = layered([info.name for info in found.table])
+    kinds = layered([info.name for info in changes.table])
     modules = sorted({kind.split(".*.")[1].removesuffix(".weight").removesuffix(".bias") for kind in kinds})
     layers = sorted({layer + 1 for names in kinds.values() for layer in names})
     parts = [
         _("{kinds} on {base}: {count} of {all} tensors changed").format(
-            kinds=", ".join(dict.fromkeys(found.kinds)),
+            kinds=", ".join(dict.fromkeys(changes.kinds)),
             base=base_name(whole.base),
-            count=len(found.table),
+            count=len(changes.table),
             all=f"{len(merged_table(whole).table):,}",
         )
     ]
@@ -116,40 +116,40 @@ def ranges(numbers: list[int]) -> str:
     return ", ".join(str(first) if first == last else f"{first}–{last}" for first, last in runs)
 
 
-def adapter_columns(found: AdapterChanges) -> list[Column]:
-    """How much each weight is changed, as far as it is known."""
+def adapter_columns(changes: AdapterChanges) -> list[Column]:
+    """Columns of each weight's change, as far as it is known."""
     return [
-        Column(RELATION, found.column("relative")),
-        Column(_("eff. rank"), found.column("rank")),
-        Column(_("stable rank"), found.column("stable")),
-        Column("σ₁", found.column("largest")),
-        Column(_("kind"), found.kinds, "text"),
+        Column(RELATION, changes.column("relative")),
+        Column(_("eff. rank"), changes.column("rank")),
+        Column(_("stable rank"), changes.column("stable")),
+        Column("σ₁", changes.column("largest")),
+        Column(_("kind"), changes.kinds, "text"),
     ]
 
 
-def adapter_table(found: AdapterChanges) -> pd.DataFrame:
+def adapter_table(changes: AdapterChanges) -> pd.DataFrame:
     """A line for each weight, with its singular values, of which there are at most as many as in the file."""
-    every = found.every()
+    every = changes.every()
     rows = {
-        _("tensor"): [info.name for info in found.table],
-        _("shape"): [shape_text(info.shape) for info in found.table],
-        _("kind"): found.kinds,
-        RELATION: found.column("relative"),
-        "‖ΔW‖": found.column("norm"),
-        _("effective rank"): found.column("rank"),
-        _("stable rank"): found.column("stable"),
+        _("tensor"): [info.name for info in changes.table],
+        _("shape"): [shape_text(info.shape) for info in changes.table],
+        _("kind"): changes.kinds,
+        RELATION: changes.column("relative"),
+        "‖ΔW‖": changes.column("norm"),
+        _("effective rank"): changes.column("rank"),
+        _("stable rank"): changes.column("stable"),
         _("singular values"): ["" if each is None else " ".join(f"{one:.6g}" for one in each.values) for each in every],
     }
     return pd.DataFrame(rows).sort_values(RELATION, ascending=False, ignore_index=True)
 
 
-def values(subject: Subject, found: AdapterChanges, info: TensorInfo) -> None:
+def values(subject: Subject, changes: AdapterChanges, info: TensorInfo) -> None:
     """The singular values of the chosen ΔW."""
-    change = found.of(info)
+    change = changes.of(info)
     title(info, shape_text(info.shape))
     if change is None:
-        if info.name in found.errors:
-            st.caption(literal(translate_error(found.errors[info.name])))
+        if info.name in changes.errors:
+            st.caption(literal(translate_error(changes.errors[info.name])))
         return
     line = f"{RELATION} = {significant(change.relative)}"
     if change.nothing:
@@ -167,9 +167,9 @@ def values_chart(file: str, name: str, change: adapter_changes.AdapterChange, se
     numbers = np.arange(1, len(change.values) + 1)
     few = len(numbers) <= 64
     series = Series("σ", numbers, change.values.numpy(), COLOURS[0], mark="dots" if few else "line")
-    told = Message("How strongly the adapter's change acts along each of its directions, the largest first.")
+    meaning = Message("How strongly the adapter's change acts along each of its directions, the largest first.")
     formulas = [r"\Delta W = \tfrac{\alpha}{r} B A = \sum_i \sigma_i\, u_i v_i^\top"]
-    about = About(told, formulas, [adapter_changes.factored_values])
+    about = About(meaning, formulas, [adapter_changes.factored_values])
     title, stamp = Message("Singular values of ΔW"), f"{file} {name}"
     heading = Caption(title, f"adapter-values-{file}", stamp, sentence=sentence, alt=sentence, about=about)
     return Chart(heading, [series], Axis(Message("number, largest first")), Axis("σ", zero=True), tall=150)

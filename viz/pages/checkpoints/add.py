@@ -62,15 +62,15 @@ def show(session: Session, place: DeltaGenerator) -> None:
 
 
 def report(session: Session) -> None:
-    """What came of it, and how far a transfer is."""
+    """Outcome of the last request, and progress of a transfer."""
     how, _text, where = st.session_state.get(Part.SAID) or ("", "", "")
     if how == "good" and shown_model.state().refused:  # a file that could not be opened is no good news
         st.session_state[Part.SAID] = None
     if not where:
         tell(Part.SAID)
-    found = checkpoints.opened(session)
-    if found and isinstance(found.download, Download):
-        fetching(session, found.download)
+    record = checkpoints.opened(session)
+    if record and isinstance(record.download, Download):
+        fetching(session, record.download)
 
 
 def _upload(given: FileField) -> None:
@@ -110,7 +110,7 @@ def _path(given: FileField) -> None:
 
 
 def _look(clicked: bool = False) -> None:
-    """What the field holds is opened. clicked: on the button, which says that there is nothing in the field."""
+    """Open the path in the field. clicked: on the button, which says that there is nothing in the field."""
     from model.checkpoints.catalog import catalog_entry, typed_path
 
     if not permissions.may_name_paths(st.context.headers.to_dict()):
@@ -172,13 +172,13 @@ def added(session: Session, name: str, path: Path, left_out: Sequence[str] = ())
 
     shown_model.forget_refusal()
     name = checkpoints.add(session, name, path)
-    found = catalog_entry(path)
+    entry = catalog_entry(path)
     text = _("{name} is in the list.").format(name=name)
-    if found.problem:
+    if entry.problem:
         text = _("{name} is in the list, which says why it cannot be opened.").format(name=name)
-    elif found.part:
+    elif entry.part:
         text = _("{name} is in the list, which says why only its tensors can be read.").format(name=name)
-    elif not found.computes:
+    elif not entry.computes:
         text = in_turn(text, _("It is no model that is known here: its tensors can be read."))
     if left_out:
         text = in_turn(
@@ -187,14 +187,14 @@ def added(session: Session, name: str, path: Path, left_out: Sequence[str] = ())
                 names=", ".join(left_out[:5]) + (" …" if len(left_out) > 5 else "")
             ),
         )
-    say("wrong" if found.problem else "good", text)
+    say("wrong" if entry.problem else "good", text)
     close()
     session.rerun_requested = True  # the sidebar's list too
     return name
 
 
 def close() -> None:
-    """What is open gets another key, and is another one then."""
+    """Close the form: it gets another key, and is another one then."""
     st.session_state[Part.SENT] = st.session_state.get(Part.SENT, 0) + 1
 
 
@@ -208,8 +208,8 @@ PATIENCE = 0.5  # seconds that a page waits for an answer
 
 
 def show_hub(session: Session, given: FileField) -> None:
-    found = checkpoints.opened(session)
-    if found and found.download is not None:
+    record = checkpoints.opened(session)
+    if record and record.download is not None:
         st.caption(_("One is on its way already."))
         return
     given.draw("hub", st.container())
@@ -267,7 +267,7 @@ class HubQuestion(Job["Offer"]):
 
 
 def asking(question: HubQuestion) -> None:
-    """How long it has been, until there is an answer; the page can be used meanwhile."""
+    """Seconds since the request, until there is an answer; the page can be used meanwhile."""
     if not question.is_over and show_job(
         question, Part.ASKED, _("Cancel"), on_cancel=_give_up, state=lambda: question.is_over
     ):
@@ -323,7 +323,7 @@ class Download(Job[Path]):
 
 
 def fetching(session: Session, download: Download) -> None:
-    """How far it is, until it is here."""
+    """Progress of a download, until it is here."""
     if not download.cancelled and not download.ended and show_job(download, Part.FETCHED, _("Cancel")):
         return
     checkpoints.begin(session).download = None

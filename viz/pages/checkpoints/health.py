@@ -32,27 +32,27 @@ BESIDE = "health_beside"
 MEASURED, EXAMINED = "health_measured", "health_examined"  # bars
 
 
-def show(session: Session, subject: Subject, found: TensorStatistics) -> None:
+def show(session: Session, subject: Subject, statistics: TensorStatistics) -> None:
     """Findings in groups; a click chooses the tensor, which is shown large below."""
-    other = beside(subject, found)
-    if follow([found], partial(job_bar, MEASURED, found)):
+    other = beside(subject, statistics)
+    if follow([statistics], partial(job_bar, MEASURED, statistics)):
         return
-    examined: HealthJob = found.remember(("health",), lambda: HealthJob(found))
+    examined: HealthJob = statistics.remember(("health",), lambda: HealthJob(statistics))
     follow([examined], partial(job_bar, EXAMINED, examined), lambda: examined.findings is None)
-    known = report(subject, found, examined, other)
-    chosen = found.table[place_of(found, known)]
+    known = report(subject, statistics, examined, other)
+    chosen = statistics.table[place_of(statistics, known)]
     if known is None:
         st.caption(_("Looking for what is wrong …"))
     else:
-        health_list(known, subject.name, chosen.name, LIST, partial(on_finding, found, known))()
-    tensor.show(subject, found, chosen)
+        health_list(known, subject.name, chosen.name, LIST, partial(on_finding, statistics, known))()
+    tensor.show(subject, statistics, chosen)
     file = f"health-{subject.name}"
     tensor.beside(explain, lambda: data_table("health_data", known.table, file) if known else None)
 
 
-def beside(subject: Subject, found: TensorStatistics) -> Subject | None:
+def beside(subject: Subject, statistics: TensorStatistics) -> Subject | None:
     """Another checkpoint of the same run, where there is one and it is chosen."""
-    others = {each.name: each for each in subjects() if each.name != subject.name and same_embeddings(each, found)}
+    others = {each.name: each for each in subjects() if each.name != subject.name and same_embeddings(each, statistics)}
     if not others:
         return None
     name = st.selectbox(
@@ -68,44 +68,44 @@ def beside(subject: Subject, found: TensorStatistics) -> Subject | None:
     return others.get(name or "")
 
 
-def same_embeddings(other: Subject, found: TensorStatistics) -> bool:
-    """Whether both have a table of tokens of one name and shape."""
+def same_embeddings(other: Subject, statistics: TensorStatistics) -> bool:
+    """True if both have a table of tokens of one name and shape."""
     try:
         theirs = {(info.name, info.shape) for info in other.table()}
     except (ValueError, OSError):
         return False
-    return any(role(info.name) == "embedding" and (info.name, info.shape) in theirs for info in found.table)
+    return any(role(info.name) == "embedding" and (info.name, info.shape) in theirs for info in statistics.table)
 
 
-def report(subject: Subject, found: TensorStatistics, examined: HealthJob, other: Subject | None) -> Report | None:
-    """What was found so far; None while nothing was."""
+def report(subject: Subject, statistics: TensorStatistics, examined: HealthJob, other: Subject | None) -> Report | None:
+    """Findings so far; None while there are none."""
     if examined.findings is None:
         return None
     known = list(examined.findings)
     if other is not None:
         key = ("unmoved", str(other.path), other.changed)
-        known += examined.remember(key, lambda: health.unmoved_tokens(found.table, other.table(), other.name))
-    return Report(known, partial(labels, subject, found), other is not None)
+        known += examined.remember(key, lambda: health.unmoved_tokens(statistics.table, other.table(), other.name))
+    return Report(known, partial(labels, subject, statistics), other is not None)
 
 
-def labels(subject: Subject, found: TensorStatistics, name: str) -> Callable[[int], str] | None:
-    """What the rows of a tensor are called, where there is a tokenizer."""
-    info = next(each for each in found.table if each.name == name)
+def labels(subject: Subject, statistics: TensorStatistics, name: str) -> Callable[[int], str] | None:
+    """Names of a tensor's rows, where there is a tokenizer."""
+    info = next(each for each in statistics.table if each.name == name)
     tokenizer = tensor_figures.tokenizer_of(info, model_of(subject))
     return tokenizer.label if tokenizer else None
 
 
-def place_of(found: TensorStatistics, known: Report | None) -> int:
+def place_of(statistics: TensorStatistics, known: Report | None) -> int:
     """The number of the tensor that is looked at, at first that of the first finding."""
-    if not known or not known.found:
-        return chosen_place(found.table)
-    return chosen_place(found.table, lambda place: found.table[place].name == known.found[0].tensor)
+    if not known or not known.findings:
+        return chosen_place(statistics.table)
+    return chosen_place(statistics.table, lambda place: statistics.table[place].name == known.findings[0].tensor)
 
 
-def on_finding(found: TensorStatistics, known: Report, clicked: dict[str, Any]) -> None:
+def on_finding(statistics: TensorStatistics, known: Report, clicked: dict[str, Any]) -> None:
     """A click on a finding chooses its tensor."""
     wanted = known.at(int(clicked["group"]), int(clicked["place"])).tensor
-    choose_tensor(found.table, next(place for place, info in enumerate(found.table) if info.name == wanted))
+    choose_tensor(statistics.table, next(place for place, info in enumerate(statistics.table) if info.name == wanted))
 
 
 def explain() -> None:
@@ -137,32 +137,34 @@ UNMOVED_TOKENS = "unmoved_tokens"  # what only another checkpoint tells
 TOKENS = (UNMOVED_TOKENS, "zero_tokens", "short_tokens", "odd_tokens", "same_tokens")  # whose rows have names
 
 
-def grouped(found: Sequence[Finding], beside: bool) -> list[tuple[str, list[Finding]]]:
+def grouped(all_findings: Sequence[Finding], beside: bool) -> list[tuple[str, list[Finding]]]:
     """Kinds with findings first, in the order in which they are looked for. beside: another checkpoint was seen."""
     groups = [
-        (kind, [each for each in found if each.kind == kind]) for kind in KINDS if beside or kind != UNMOVED_TOKENS
+        (kind, [each for each in all_findings if each.kind == kind])
+        for kind in KINDS
+        if beside or kind != UNMOVED_TOKENS
     ]
     return sorted(groups, key=lambda group: not group[1])
 
 
 def health_list(report: Report, file: str, chosen: str, key: str, on_find: Answer) -> View:
     """The findings in groups; a group without any says what was looked for."""
-    found, sentence = report.found, report.sentence
+    all_findings, sentence = report.findings, report.sentence
     groups: list[Mapping[str, Any]] = []
-    for kind, each in grouped(found, report.beside):
+    for kind, each in grouped(all_findings, report.beside):
         title, explanation = words_of(kind)
         items = [{"name": one.tensor, "sentence": sentence(one), "chosen": one.tensor == chosen} for one in each[:MOST]]
         groups.append({"title": title, "explanation": explanation, "items": items, "more": len(each) - len(items)})
-    count = len(found)
-    said = (
+    count = len(all_findings)
+    summary = (
         _("findings: {count}; each opens its tensor").format(count=count)
         if count
         else _("nothing was found; this is what was looked for")
     )
     header = {
         "name": _("Health of {file}").format(file=file),
-        "sentence": said,
-        "alt": f"{file}: {said}. " + "; ".join(f"{one.tensor[:80]}: {sentence(one)}" for one in found[:12]),
+        "sentence": summary,
+        "alt": f"{file}: {summary}. " + "; ".join(f"{one.tensor[:80]}: {sentence(one)}" for one in all_findings[:12]),
         "stamp": f"{file} {count}",
     }
     return findings(groups, header, key, on_find)
@@ -170,35 +172,35 @@ def health_list(report: Report, file: str, chosen: str, key: str, on_find: Answe
 
 @dataclass(frozen=True)
 class Report:
-    """What was found. labels: of the rows of a tensor, where they are tokens whose names are known. beside: whether
+    """Findings of a file. labels: of the rows of a tensor, where they are tokens whose names are known. beside: whether
     another checkpoint of the run was looked at too.
     """
 
-    found: Sequence[Finding]
+    findings: Sequence[Finding]
     labels: Callable[[str], Callable[[int], str] | None]
     beside: bool
 
     def at(self, group: int, place: int) -> Finding:
-        """What a click on a finding means."""
-        return grouped(self.found, self.beside)[group][1][place]
+        """Finding that was clicked on."""
+        return grouped(self.findings, self.beside)[group][1][place]
 
-    def sentence(self, found: Finding) -> str:
-        """What was found, with its number."""
-        return sentence(found, self.labels(found.tensor) if found.kind in TOKENS else None)
+    def sentence(self, finding: Finding) -> str:
+        """Sentence on a finding, with its number."""
+        return sentence(finding, self.labels(finding.tensor) if finding.kind in TOKENS else None)
 
     def table(self) -> pd.DataFrame:
-        lines = [(words_of(each.kind)[0], each.tensor, each.number, self.sentence(each)) for each in self.found]
+        lines = [(words_of(each.kind)[0], each.tensor, each.number, self.sentence(each)) for each in self.findings]
         return pd.DataFrame(lines, columns=[_("kind"), _("tensor"), _("number"), _("finding")])
 
 
 def rows_text(rows: Sequence[int], label: Callable[[int], str] | None = None) -> str:
-    """Which rows, the first of them by number, tokens also by name."""
+    """The rows in a few words: the first of them by number, tokens also by name."""
     listed = ", ".join(f"{row:,}" if label is None else f"{row:,} {token_sign(label(row))}" for row in rows[:ROWS])
     return listed if len(rows) <= ROWS else _("{listed} and {more} more").format(listed=listed, more=len(rows) - ROWS)
 
 
 def words_of(kind: str) -> tuple[str, str]:
-    """What a kind of finding is called, and what is looked for."""
+    """Name of a kind of finding, and what is looked for."""
     return {
         "nan": (_("NaN values"), _("values that are no numbers")),
         "infinite": (_("Infinite values"), _("values that are +∞ or −∞")),
@@ -226,8 +228,8 @@ def words_of(kind: str) -> tuple[str, str]:
     }[kind]
 
 
-def sentence(found: Finding, label: Callable[[int], str] | None = None) -> str:
-    """What was found, with its number."""
+def sentence(finding: Finding, label: Callable[[int], str] | None = None) -> str:
+    """Sentence on a finding, with its number."""
     return {
         "nan": _("values that are NaN: {number}"),
         "infinite": _("values that are infinite: {number}"),
@@ -246,10 +248,10 @@ def sentence(found: Finding, label: Callable[[int], str] | None = None) -> str:
         "short_tokens": _("tokens: {rows} ({share} of the vocabulary)"),
         "odd_tokens": _("tokens: {rows} (up to {number} times longer or shorter than the median)"),
         "same_tokens": _("tokens: {rows} ({share} of the vocabulary)"),
-    }[found.kind].format(
-        number=f"{found.number:,.0f}" if 1000 <= abs(found.number) < 1e9 else significant(found.number),
-        share=f"{significant(100 * found.number)} %",
-        bytes=bytes_text(int(found.number)) if found.kind == "copy" else "",
-        other=short(found.other),
-        rows=rows_text(found.rows, label),
+    }[finding.kind].format(
+        number=f"{finding.number:,.0f}" if 1000 <= abs(finding.number) < 1e9 else significant(finding.number),
+        share=f"{significant(100 * finding.number)} %",
+        bytes=bytes_text(int(finding.number)) if finding.kind == "copy" else "",
+        other=short(finding.other),
+        rows=rows_text(finding.rows, label),
     )

@@ -31,7 +31,7 @@ READING = 720  # pixels of a column that stands alone
 
 
 def show(session: Session) -> None:
-    """Of the model that is shown: what can be taken away, its name, its card."""
+    """Sections on the model that is shown: what can be taken away, its name, its card."""
     name = str(st.session_state.get(Key.MODEL) or "")
     tell(Part.SAID)
     place = next((each for each in checkpoints.all_places(session) if each.name == name), None)
@@ -66,38 +66,38 @@ def zip_button(place: DeltaGenerator, label: str, make: Callable[[], bytes], nam
     place.download_button(label, make, f"{name}.zip", "application/zip", key=key, on_click="ignore", **look)
 
 
-def _foreign(kept: CheckpointEntry) -> None:
-    """Of a model of others: what can be kept of it, beside its own card where it came with one."""
+def _foreign(entry: CheckpointEntry) -> None:
+    """Section on a model of others: what can be kept of it, beside its own card where it came with one."""
     try:
-        card = manage.read_card(kept.path)
+        card = manage.read_card(entry.path)
     except ValueError as error:
         card = as_sentence(translate_error(error))
     left, right = st.columns([5, 9], gap="large") if card else (st.container(width=READING), None)
-    left.markdown(f"**{_('Take {name} away').format(name=literal(kept.name))}**")
-    show_as_ours(left, kept)
+    left.markdown(f"**{_('Take {name} away').format(name=literal(entry.name))}**")
+    show_as_ours(left, entry)
     if right is not None:
         right.markdown(f"**{_('Model card')}**")
         with right.container(height=TALL, border=True):
             show_card(card)
 
 
-def _take_away(place: DeltaGenerator, kept: CheckpointEntry) -> None:
+def _take_away(place: DeltaGenerator, entry: CheckpointEntry) -> None:
     from model.checkpoints.convert.to_huggingface import counterpart
     from model.checkpoints.export import folder_zipped, huggingface_zipped
 
-    place.markdown(f"**{_('Take {name} away').format(name=literal(kept.name))}**")
+    place.markdown(f"**{_('Take {name} away').format(name=literal(entry.name))}**")
     content = _("config.json, weights, tokenizers, training record and card: upload it here or anywhere else")
-    folder = partial(folder_zipped, kept.path, kept.name)
-    zip_button(place, _("Vitrine's folder as .zip"), folder, kept.name, Part.ZIP, help=content)
+    folder = partial(folder_zipped, entry.path, entry.name)
+    zip_button(place, _("Vitrine's folder as .zip"), folder, entry.name, Part.ZIP, help=content)
     try:
-        model = shown_model.open_named(kept.name)
+        model = shown_model.open_named(entry.name)
         family = counterpart(model.config).title
     except ValueError as error:
         place.info(as_sentence(translate_error(error)))
         return
-    label, name = _("Hugging Face's folder as .zip"), f"{kept.name}-huggingface"
+    label, name = _("Hugging Face's folder as .zip"), f"{entry.name}-huggingface"
     zip_button(
-        place, label, lambda: huggingface_zipped(model, kept.name, manage.read_card(kept.path)), name, Part.HUGGING
+        place, label, lambda: huggingface_zipped(model, entry.name, manage.read_card(entry.path)), name, Part.HUGGING
     )
     place.caption(
         _("As {family}, with the same logits; its card says how to open it with transformers.").format(
@@ -106,49 +106,49 @@ def _take_away(place: DeltaGenerator, kept: CheckpointEntry) -> None:
     )
 
 
-def _other_name(place: DeltaGenerator, kept: CheckpointEntry) -> None:
+def _other_name(place: DeltaGenerator, entry: CheckpointEntry) -> None:
     """A saved one can be renamed and deleted."""
-    if told := permissions.refused(Permission.SAVING):
-        place.caption(told)
+    if refusal := permissions.refused(Permission.SAVING):
+        place.caption(refusal)
         return
     place.markdown(f"**{_('Its name')}**")
     row = place.container(horizontal=True, vertical_alignment="bottom")
     name = row.text_input(
-        _("Its name"), kept.name, max_chars=64, key=f"{Part.NAME}_{kept.name}", label_visibility="collapsed"
+        _("Its name"), entry.name, max_chars=64, key=f"{Part.NAME}_{entry.name}", label_visibility="collapsed"
     )
-    sentence = refused_name(name or "") if name != kept.name else ""
+    sentence = refused_name(name or "") if name != entry.name else ""
     row.button(
         _("Rename"),
         key=Part.RENAME,
-        disabled=bool(sentence) or name == kept.name,
+        disabled=bool(sentence) or name == entry.name,
         on_click=_rename,
-        args=(kept, name or ""),
+        args=(entry, name or ""),
     )
     if sentence:
         place.caption(sentence)
     with place.popover(_("Delete …")):
         st.markdown(
             _("{name} and all its files are removed from the disk. There is no way back.").format(
-                name=literal(kept.name)
+                name=literal(entry.name)
             )
         )
         st.button(
-            _("Delete {name} from the disk").format(name=literal(kept.name)),
+            _("Delete {name} from the disk").format(name=literal(entry.name)),
             key=Part.DELETE,
             on_click=_delete,
-            args=(kept,),
+            args=(entry,),
         )
 
 
-def _card(place: DeltaGenerator, kept: CheckpointEntry) -> None:
+def _card(place: DeltaGenerator, entry: CheckpointEntry) -> None:
     """The text beside what it looks like."""
     place.markdown(f"**{_('Model card')}**")
     try:
-        text = manage.read_card(kept.path)
+        text = manage.read_card(entry.path)
     except ValueError as error:
         place.error(as_sentence(translate_error(error)))
         return
-    key = f"{Part.CARD}_{kept.name}"
+    key = f"{Part.CARD}_{entry.name}"
     look, edit = place.tabs([_("Preview"), _("Edit")], key=f"{Part.CARD}_tabs")
     new = edit.text_area(
         _("Markdown"),
@@ -164,52 +164,52 @@ def _card(place: DeltaGenerator, kept: CheckpointEntry) -> None:
     if not permissions.may(Permission.SAVING):
         place.caption(permissions.refused(Permission.SAVING))
         return
-    if kept.origin == "saved":
+    if entry.origin == "saved":
         row = place.container(horizontal=True, vertical_alignment="bottom")
-        row.button(_("Save the card"), key=Part.SAVE, disabled=new == text, on_click=_save, args=(kept, key))
+        row.button(_("Save the card"), key=Part.SAVE, disabled=new == text, on_click=_save, args=(entry, key))
         return
-    ask(place, kept, _("Saved as a copy: its name"), _("Save a copy with this card"), _copy, kept, key)
+    ask(place, entry, _("Saved as a copy: its name"), _("Save a copy with this card"), _copy, entry, key)
 
 
-def _save(kept: CheckpointEntry, key: str) -> None:
-    said = _("The card of {name} is saved.").format(name=kept.name)
-    attempt(lambda: manage.write_card(kept.path, str(st.session_state[key])), said)
+def _save(entry: CheckpointEntry, key: str) -> None:
+    sentence = _("The card of {name} is saved.").format(name=entry.name)
+    attempt(lambda: manage.write_card(entry.path, str(st.session_state[key])), sentence)
 
 
-def _copy(kept: CheckpointEntry, key: str, name: str) -> None:
+def _copy(entry: CheckpointEntry, key: str, name: str) -> None:
     text = str(st.session_state[key])
-    save_as(name, lambda folder: manage.copy_with_card(kept.path, folder, text))
+    save_as(name, lambda folder: manage.copy_with_card(entry.path, folder, text))
 
 
 def save_as(name: str, write: Callable[[Path], object]) -> None:
     """A saved model of that name, which is shown then."""
-    said = saved_as(name, saved_folder() / name)
-    if not refused_name(name) and attempt(lambda: write(saved_folder() / name), said):
+    sentence = saved_as(name, saved_folder() / name)
+    if not refused_name(name) and attempt(lambda: write(saved_folder() / name), sentence):
         shown_model.show(name)
 
 
-def _rename(kept: CheckpointEntry, name: str) -> None:
-    said = _("{name} is called {new} now.").format(name=kept.name, new=name)
-    if refused_name(name) or not NAME.fullmatch(name) or not attempt(lambda: manage.rename(kept.path, name), said):
+def _rename(entry: CheckpointEntry, name: str) -> None:
+    sentence = _("{name} is called {new} now.").format(name=entry.name, new=name)
+    if refused_name(name) or not NAME.fullmatch(name) or not attempt(lambda: manage.rename(entry.path, name), sentence):
         return
     shown_model.let_go()
     shown_model.show(name)
 
 
-def _delete(kept: CheckpointEntry) -> None:
-    if attempt(lambda: manage.delete(kept.path), _("{name} is deleted.").format(name=kept.name)):
-        shown_model.forget(current_session(), kept.name)
+def _delete(entry: CheckpointEntry) -> None:
+    if attempt(lambda: manage.delete(entry.path), _("{name} is deleted.").format(name=entry.name)):
+        shown_model.forget(current_session(), entry.name)
 
 
 # A model that others have trained, kept: where it came from, or saved as a model of ours.
 
 
-def show_as_ours(place: DeltaGenerator, kept: CheckpointEntry) -> None:
+def show_as_ours(place: DeltaGenerator, entry: CheckpointEntry) -> None:
     """A model of others is kept where it came from; what is put together as ours can be saved as ours."""
-    found = kept.listed()
-    form = f"{found.format}: {found.family}" if found.family else found.format
+    listing = entry.listed()
+    form = f"{listing.format}: {listing.family}" if listing.family else listing.format
     sentence = _("{name} is not of Vitrine ({format}): it stays as it came.")
-    place.caption(sentence.format(name=literal(kept.name), format=literal(form)))
+    place.caption(sentence.format(name=literal(entry.name), format=literal(form)))
     session = current_session()
     if session.traced_input is None or not session.model.network.ours:
         place.caption(not_ours())
@@ -221,7 +221,7 @@ def show_as_ours(place: DeltaGenerator, kept: CheckpointEntry) -> None:
         )
         return
     place.markdown(_("Saved as a model of Vitrine it can be taken away, renamed and described; so can what you train."))
-    ask(place, kept, _("Its name"), _("Save it as a model of Vitrine"), _keep, session.model)
+    ask(place, entry, _("Its name"), _("Save it as a model of Vitrine"), _keep, session.model)
 
 
 def _keep(model: TextModel, name: str) -> None:
@@ -238,7 +238,7 @@ SHOWN = 10_000  # characters: a browser takes many seconds for a million bracket
 
 
 def show_card(card: str) -> None:
-    """What stands before it as code, and its text."""
+    """Front matter of the card as code, and its text."""
     front, rest = front_matter(card)
     if front:
         st.code(front[:SHOWN], language="yaml")
@@ -248,7 +248,7 @@ def show_card(card: str) -> None:
 
 
 def front_matter(card: str) -> tuple[str, str]:
-    """What stands at the beginning of a card between two lines of ---, and the rest."""
+    """Front matter of a card, between two lines of ---, and the rest."""
     from model.checkpoints.export import without_front_matter
 
     rest = without_front_matter(card)
@@ -257,7 +257,7 @@ def front_matter(card: str) -> tuple[str, str]:
 
 def without_pictures(card: str) -> str:
     """Markdown as it is shown: HTML is text to Streamlit, pictures, which would be fetched, are links; small titles."""
-    return TITLE.sub(lambda found: "#" * min(6, len(found[1]) + 3) + " ", DEEP.sub("> ", PICTURE.sub("[", card)))
+    return TITLE.sub(lambda match: "#" * min(6, len(match[1]) + 3) + " ", DEEP.sub("> ", PICTURE.sub("[", card)))
 
 
 # What all ways to keep a model share: keys, the field for a name, and how one is tried.
@@ -279,20 +279,20 @@ class Part(StrEnum):
 
 
 def refused_name(name: str) -> str:
-    """Why there cannot be a saved model of that name."""
+    """Reason why there cannot be a saved model of that name."""
     return refused(name, replace=False, taken=checkpoints.own_names(current_session()))
 
 
 def ask(
-    place: DeltaGenerator, kept: CheckpointEntry, label: str, words: str, act: Callable[..., None], *args: object
+    place: DeltaGenerator, entry: CheckpointEntry, label: str, words: str, act: Callable[..., None], *args: object
 ) -> None:
     """A name to save it under, and the button that does, or why there cannot be one of that name.
 
     label: of the field. words: on the button. act: gets args and the name.
     """
     row = place.container(horizontal=True, vertical_alignment="bottom")
-    plain = re.sub(r"[^A-Za-z0-9_-]+", "-", kept.path.stem if kept.path.is_file() else kept.name).strip("-_")
-    name = row.text_input(label, f"my-{plain}"[:64], max_chars=64, key=f"{Part.COPY}_{kept.name}") or ""
+    plain = re.sub(r"[^A-Za-z0-9_-]+", "-", entry.path.stem if entry.path.is_file() else entry.name).strip("-_")
+    name = row.text_input(label, f"my-{plain}"[:64], max_chars=64, key=f"{Part.COPY}_{entry.name}") or ""
     refusal = refused_name(name)
     row.button(
         words,
@@ -309,8 +309,8 @@ def ask(
 def attempt(act: Callable[[], object], sentence: str) -> bool:
     """Do it, and say how it went."""
     try:
-        if told := permissions.refused(Permission.SAVING):
-            raise ValueError(told)
+        if refusal := permissions.refused(Permission.SAVING):
+            raise ValueError(refusal)
         act()
     except (ValueError, OSError) as error:
         st.session_state[Part.SAID] = ("wrong", translate_error(error))

@@ -26,12 +26,12 @@ FIRST, LAST = "\0first", "\0last"  # keys of findings among those of tensors, wh
 
 
 class TensorTable(TableJob):
-    """What is computed of each tensor of a table, as far as it is known."""
+    """Values of each tensor of a table, as far as they are known."""
 
     table: list[TensorInfo]
 
     def of(self, info: TensorInfo) -> Any:
-        """What is known of it, or None."""
+        """Values of a tensor, None while they are unknown."""
         raise NotImplementedError
 
     def type_of(self, info: TensorInfo) -> str:
@@ -61,7 +61,7 @@ class TensorStatistics(TensorTable):
 
 
 class WeightChanges(TensorTable):
-    """How far every tensor that two tables have moved, by its name."""
+    """Distance that every tensor of two tables has moved, by its name."""
 
     def __init__(self, before: list[TensorInfo], after: list[TensorInfo]) -> None:
         from model.analysis.weights.movement import moved
@@ -85,7 +85,7 @@ class WeightChanges(TensorTable):
 
 
 class AdapterChanges(TensorTable):
-    """How much an adapter changes each weight that it is about, by the weight's name."""
+    """Change by an adapter of each of its weights, by the weight's name."""
 
     def __init__(self, subject: Subject) -> None:
         from model.analysis.weights.adapter_changes import adapter_change
@@ -103,12 +103,12 @@ class AdapterChanges(TensorTable):
 
     @property
     def nothing(self) -> bool:
-        """Whether it is known that no weight is changed."""
+        """True if it is known that no weight is changed."""
         return self.complete and all(each.nothing for each in self.every())
 
 
 class HealthJob(TableJob):
-    """What is wrong with a file, as `findings`: at first without what only the singular values tell."""
+    """Problems of a file, as `findings`: at first without those that only the singular values tell."""
 
     def __init__(self, measured: TensorStatistics) -> None:
         from model.analysis.weights.spectra import has_spectrum, spectrum
@@ -121,8 +121,8 @@ class HealthJob(TableJob):
 
     @property
     def findings(self) -> list[Finding] | None:
-        found: list[Finding] | None = self.values.get(LAST, self.values.get(FIRST))
-        return found
+        newest: list[Finding] | None = self.values.get(LAST, self.values.get(FIRST))
+        return newest
 
     def _spectra(self) -> dict[str, Tensor]:
         return {place: values for place, values in self.values.items() if place != FIRST}

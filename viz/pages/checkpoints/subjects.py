@@ -1,4 +1,4 @@
-"""Which file and which tensor of it are looked at: fields bound to the address bar."""
+"""The chosen file and tensor: fields bound to the address bar."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ LONGEST = 200  # letters of a tensor's name in the address; of a longer one its 
 
 def choose_subject(place: DeltaGenerator, label: str, key: str, default: str | None) -> Subject | None:
     """The file of that field, which is in the address; None where there is no file at all, or by default none."""
-    found = {subject.name: subject for subject in subjects()}
-    if not found:
+    by_name = {subject.name: subject for subject in subjects()}
+    if not by_name:
         place.info(_("There is nothing to look at: open a checkpoint first."))
         return None
-    names = list(found)
-    asked = st.query_params.get(key)
+    names = list(by_name)
+    request = st.query_params.get(key)
     before = st.session_state.get(key)
-    none = default is None and asked is None and before is None
+    none = default is None and request is None and before is None
     name = place.selectbox(
         label,
         names,
-        index=names.index(default) if default in found else None if none else 0,
+        index=names.index(default) if default in by_name else None if none else 0,
         key=key,
         placeholder=_("another checkpoint"),
         bind="query-params",
@@ -51,18 +51,18 @@ def choose_subject(place: DeltaGenerator, label: str, key: str, default: str | N
     )
     if name is None and none:
         return None
-    name = name if name in found else names[0]
-    kept = f"{key}_missing"  # the page may draw itself again at once, and the address is another one then
-    if asked is not None and asked not in found:
+    name = name if name in by_name else names[0]
+    missing_key = f"{key}_missing"  # the page may draw itself again at once, and the address is another one then
+    if request is not None and request not in by_name:
         sentence = _("The address asks for a checkpoint that is not here. This is {name}.")
-        st.session_state[kept] = (name, sentence.format(name=literal(name)))
-    elif before is not None and before not in found:  # deleted, or taken out of the list, in another window
+        st.session_state[missing_key] = (name, sentence.format(name=literal(name)))
+    elif before is not None and before not in by_name:  # deleted, or taken out of the list, in another window
         sentence = _("{before} is no longer there. This is {name}.")
-        st.session_state[kept] = (name, sentence.format(before=literal(before), name=literal(name)))
-    of, said = st.session_state.get(kept, ("", ""))
+        st.session_state[missing_key] = (name, sentence.format(before=literal(before), name=literal(name)))
+    of, warning = st.session_state.get(missing_key, ("", ""))
     if of == name:
-        place.warning(said)
-    return found[name]
+        place.warning(warning)
+    return by_name[name]
 
 
 def choose_pair(
@@ -103,9 +103,9 @@ def chosen_place(table: Sequence[TensorInfo], first: Callable[[int], float] | No
 
     first: of the number of a tensor, how much it asks to be the first that is shown; by default large matrices do.
     """
-    asked = asked_place(table)
-    if asked is not None:
-        return asked
+    request = asked_place(table)
+    if request is not None:
+        return request
     return max(
         range(len(table)),
         key=first or (lambda place: table[place].elements * (len(table[place].shape) == 2)),
@@ -171,7 +171,7 @@ class Subject:
 
     @property
     def changed(self) -> int:
-        """When it was last changed, or what it is beside; of an adapter that is merged another number than of its own
+        """Time of its last change, or what it is beside; of an adapter that is merged another number than of its own
         tensors.
         """
         paths = (self.path, self.beside) if self.beside else (self.path,)
@@ -180,14 +180,14 @@ class Subject:
 
     @property
     def quantized(self) -> bool:
-        """Whether it is a GGUF file, or a folder of one alone."""
+        """True if it is a GGUF file, or a folder of one alone."""
         from model.checkpoints.convert.from_gguf import gguf_in
 
         return gguf_in(self.path) is not None
 
     @property
     def key(self) -> str:
-        """What tells it from others, whatever their names."""
+        """Identity of the file, whatever its name."""
         return f"{self.path}\0{self.beside or ''}"
 
     def table(self) -> list[TensorInfo]:
@@ -200,7 +200,7 @@ class Subject:
 
 
 def is_merged(subject: Subject) -> bool:
-    """Whether it is an adapter that is merged into its base."""
+    """True if it is an adapter that is merged into its base."""
     return any(each.name == subject.name and each.listed().base is not None for each in all_places(current_session()))
 
 
@@ -216,15 +216,15 @@ def base_of_subject(subject: Subject) -> Path | None:
 
 
 def hints_of(subject: Subject) -> str:
-    """What was told of a subject, with the folder of an adapter's base, as a text of `LoadHints`.
+    """Hints for a subject, with the folder of an adapter's base, as a text of `LoadHints`.
 
     Raises:
         ValueError: the base is not here.
     """
     from model.checkpoints.load_hints import LoadHints
 
-    told, base = assumptions.hints_for(subject.name, subject.given), base_of_subject(subject)
-    return replace(LoadHints.read(told), base=None if base is None else str(base)).text()
+    hints, base = assumptions.hints_for(subject.name, subject.given), base_of_subject(subject)
+    return replace(LoadHints.read(hints), base=None if base is None else str(base)).text()
 
 
 def merged(subject: Subject) -> Subject:
@@ -236,13 +236,13 @@ def merged(subject: Subject) -> Subject:
     return replace(subject, base=base_of_subject(subject))
 
 
-def name_of_base(subject: Subject, found: Sequence[Subject]) -> str | None:
+def name_of_base(subject: Subject, candidates: Sequence[Subject]) -> str | None:
     """The name in the list of the model that an adapter changes; None: it is no adapter, or its base is not there."""
     try:
         base = base_of_subject(subject)
     except ValueError:
         return None
-    return next((each.name for each in found if base and each.path.resolve() == base.resolve()), None)
+    return next((each.name for each in candidates if base and each.path.resolve() == base.resolve()), None)
 
 
 def aligned(before: Subject, after: Subject) -> tuple[Subject, Subject]:
@@ -254,13 +254,13 @@ def aligned(before: Subject, after: Subject) -> tuple[Subject, Subject]:
     return before, after
 
 
-def nearest(name: str, found: Sequence[Subject]) -> str | None:
-    """Of the others the one to compare with: of the same run folder, else of the same names and shapes, else of the
+def nearest(name: str, candidates: Sequence[Subject]) -> str | None:
+    """The checkpoint to compare with: of the same run folder, else of the same names and shapes, else of the
     same kind and width, which have most of their tensors in common; None where none is. With a GGUF file rather a
     folder that it may have been made from, with others rather no GGUF file.
     """
-    own = next((each for each in found if each.name == name), None)
-    ranked = [(_nearness(own, each), each.name) for each in found if own is not None and each is not own]
+    own = next((each for each in candidates if each.name == name), None)
+    ranked = [(_nearness(own, each), each.name) for each in candidates if own is not None and each is not own]
     return max((each for each in ranked if each[0]), default=((), None), key=lambda each: each[0])[1]
 
 
@@ -314,7 +314,7 @@ def _table(path: str, changed: int, beside: Path | None) -> list[TensorInfo]:  #
         return tensor_table(path)
     try:
         names = {info.name for info in tensor_table(beside)}
-        found = as_family(file, names)
+        table = as_family(file, names)
     except ValueError:  # of an architecture that is not known
         return tensor_table(path)
-    return found if any(info.name in names for info in found) else tensor_table(path)
+    return table if any(info.name in names for info in table) else tensor_table(path)

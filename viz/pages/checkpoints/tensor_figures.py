@@ -70,7 +70,7 @@ class Weight:
         return self.info.elements - self.statistics.nan - self.statistics.infinite
 
     def histogram(self, bins: int, low: float, high: float) -> NDArray[np.float64]:
-        """How many of all values lie in each of the bins."""
+        """Number of values in each of the bins."""
         key = ("histogram", self.info.name, bins, low, high)
         counts = self.remember(key, lambda: exact_histogram(self.info.load(), bins, low, high).numpy())
         return np.asarray(counts, np.float64)
@@ -90,7 +90,7 @@ def short(name: str) -> str:
 
 
 def summary(statistics: Statistics) -> str:
-    """What a tensor measures, in a line."""
+    """Size, type and statistics of a tensor, in a line."""
     line: str = Message(
         "mean {mean} · deviation {deviation} · from {low} to {high} · zeros {zeros}",
         mean=significant(statistics.mean),
@@ -127,7 +127,7 @@ def labelled(weights: Sequence[Weight], alone: str) -> Iterator[tuple[Weight, st
 
 
 def measures(weights: Sequence[Weight]) -> str:
-    """What they measure, for screen readers."""
+    """Statistics of the tensors, for screen readers."""
     return joined("; ", *(joined("", f"{weight.file}: ", summary(weight.statistics)) for weight in weights))
 
 
@@ -139,7 +139,7 @@ def ends(weights: Sequence[Weight]) -> tuple[float, float]:
 
 
 def histogram(weights: Sequence[Weight], log: bool) -> Chart:
-    """How many values lie where, of one tensor or of two on the same bins."""
+    """Histogram of one tensor, or of two on the same bins."""
     first = weights[0]
     low, high = ends(weights)
     bins = max(BINS[0], min(BINS[1], 2 * round(first.finite**0.5)))
@@ -151,8 +151,8 @@ def histogram(weights: Sequence[Weight], log: bool) -> Chart:
         counts = weight.histogram(bins, low, high)
         series.append(Series(name, middles, np.where(counts == 0, np.nan, counts) if log else counts, colour, mark))
     sentence = Message("all {count} finite values, in {bins} bins", count=f"{first.finite:,}", bins=bins)
-    told = Message("How many of the tensor's values lie in each interval: all of them are counted.")
-    about = About(told, [r"c_b = \#\{\,i : e_b \le w_i < e_{b+1}\,\}"], [exact_histogram])
+    meaning = Message("How many of the tensor's values lie in each interval: all of them are counted.")
+    about = About(meaning, [r"c_b = \#\{\,i : e_b \le w_i < e_{b+1}\,\}"], [exact_histogram])
     heading = above(first, Message("Histogram"), f"histogram-{first.title}", about, sentence, alt=measures(weights))
     x, y = Axis(Message("value"), low=low, high=high), Axis(Message("count"), log=log, zero=not log)
     return Chart(heading, series, x, y, tall=130, of=Message("checkpoint"))
@@ -167,8 +167,8 @@ def whole(shape: Sequence[int]) -> Region:
 def blocks_of(weight: Weight, region: Region, largest: bool) -> Blocks:
     """A rectangle of a tensor's values as a screen can show it."""
     key = ("blocks", weight.info.name, region, largest)
-    found: Blocks = weight.remember(key, lambda: _blocks(as_matrix(weight.info.load()), region, largest))
-    return found
+    blocks: Blocks = weight.remember(key, lambda: _blocks(as_matrix(weight.info.load()), region, largest))
+    return blocks
 
 
 def difference_blocks(weights: Sequence[Weight], region: Region, largest: bool) -> Blocks:
@@ -180,14 +180,14 @@ def difference_blocks(weights: Sequence[Weight], region: Region, largest: bool) 
         one, other = (as_matrix(each.info.load())[top:bottom, left:right].float() for each in weights)
         return _blocks(other - one, whole(other.shape), largest)
 
-    found: Blocks = second.remember(("difference", first.file, second.info.name, region, largest), subtract)
-    return found
+    blocks: Blocks = second.remember(("difference", first.file, second.info.name, region, largest), subtract)
+    return blocks
 
 
 def _blocks(matrix: Tensor, region: Region, largest: bool) -> Blocks:
     (top, bottom), (left, right) = region.rows, region.columns
-    made, size = in_blocks(matrix[top:bottom, left:right], MOST, largest)
-    return array(made), size
+    cells, size = in_blocks(matrix[top:bottom, left:right], MOST, largest)
+    return array(cells), size
 
 
 def value_map(
@@ -198,9 +198,9 @@ def value_map(
     difference: bool = False,
 ) -> Heatmap:
     """The values of a rectangle, in blocks where there are more than a screen shows."""
-    shown, (high, wide) = blocks
+    cells, (high, wide) = blocks
     (top, bottom), (left, right) = region.rows, region.columns
-    biggest = float(np.nanmax(np.abs(shown), initial=0.0)) or 1.0
+    biggest = float(np.nanmax(np.abs(cells), initial=0.0)) or 1.0
     kind = "B − A" if difference else Message("value")
     sentence: str = Message(
         "rows {top} to {bottom}, columns {left} to {right}",
@@ -221,11 +221,11 @@ def value_map(
     columns = Axis(Message("column"), [f"{column:,}" for column in range(left, right, wide)], "weight columns")
     scale = Scale(0 if largest else -biggest, biggest, kind, difference)
     heading = above(weight, name, f"{file}-{weight.title}", about_values(largest, difference), sentence)
-    return Heatmap(heading, shown, rows, columns, scale, highest=TALL, words=NOT_FINITE)
+    return Heatmap(heading, cells, rows, columns, scale, highest=TALL, words=NOT_FINITE)
 
 
 def about_values(largest: bool, difference: bool) -> About:
-    """Of a map of a tensor's values."""
+    """Explanation of a map of a tensor's values."""
     sentence = Message("The numbers of the tensor where they stand: a cell is one, or a block of neighbours.")
     if difference:
         sentence = Message("What the second checkpoint's tensor has more than the first one's, where it stands.")
@@ -282,7 +282,7 @@ def tokenizer_of(info: TensorInfo, model: TextModel | None) -> Tokenizer | None:
 
 
 def row_of(text: str, rows: int, tokenizer: Tokenizer | None) -> int:
-    """Which row a text means: "#12" or, without a tokenizer, "12" by its number, else the first token of the text.
+    """Row that a text means: "#12" or, without a tokenizer, "12" by its number, else the first token of the text.
 
     Raises:
         ValueError: there is no such row.
@@ -301,7 +301,7 @@ def row_of(text: str, rows: int, tokenizer: Tokenizer | None) -> int:
 
 
 def first_row(text: str, rows: int, tokenizer: Tokenizer | None) -> str:
-    """What the field begins with: a token in the middle of the shown text, as it is typed where that finds it."""
+    """First content of the field: a token in the middle of the shown text, as it is typed where that finds it."""
     if tokenizer is None:
         return str(min(10, rows - 1))
     try:
@@ -331,8 +331,8 @@ def neighbour_chart(weight: Weight, row: int, tokenizer: Tokenizer | None) -> Ch
     name = Message("Nearest tokens") if tokenizer else Message("Nearest rows")
     sentence = Message("of {count} in the embedding, by cosine", count=f"{rows:,}")
     alt = Message("Nearest to {label}: {listed}.", label=own, listed=listed)
-    told = Message("The rows of the table that point most nearly the same way as the chosen one.")
-    about = About(told, [r"\cos(w_a, w_b) = \frac{w_a \cdot w_b}{\lVert w_a \rVert\, \lVert w_b \rVert}"], [nearest])
+    meaning = Message("The rows of the table that point most nearly the same way as the chosen one.")
+    about = About(meaning, [r"\cos(w_a, w_b) = \frac{w_a \cdot w_b}{\lVert w_a \rVert\, \lVert w_b \rVert}"], [nearest])
     heading = above(weight, name, f"nearest-{row}", about, sentence, f"{own} · #{row}", alt)
     series = Series(Message("cosine"), np.arange(len(labels)), cosines.numpy(), COLOURS[0], "bars")
     x = Axis(Message("token of the vocabulary") if tokenizer else Message("row"), labels)
@@ -347,21 +347,21 @@ def position_map(weight: Weight) -> Heatmap:
         blocks, size = in_blocks(table @ table.T, MOST_SIMILARITIES)
         return array(blocks), size
 
-    shown, (size, _same) = weight.remember(("positions", weight.info.name), products)
+    cells, (size, _same) = weight.remember(("positions", weight.info.name), products)
     rows = weight.info.shape[0]
-    top = float(np.nanmax(np.abs(shown), initial=0.0)) or 1.0
+    top = float(np.nanmax(np.abs(cells), initial=0.0)) or 1.0
     labels = [f"{row:,}" for row in range(0, rows, size)]
     sentence: str = Message("p·q of the vectors of {count} positions", count=f"{rows:,}")
     if size > 1:
         sentence = joined(
             "", sentence, Message(" · each cell is a block of {high}\xa0×\xa0{wide}", high=size, wide=size)
         )
-    told = Message("The dot product of each position's vector with each other's: how alike places are.")
-    about = About(told, [r"p_i \cdot p_j"], [in_blocks])
+    meaning = Message("The dot product of each position's vector with each other's: how alike places are.")
+    about = About(meaning, [r"p_i \cdot p_j"], [in_blocks])
     heading = above(weight, Message("Similarity of positions"), f"positions-{weight.title}", about, sentence)
     p, q = Axis(Message("position p"), labels, "position rows"), Axis(Message("position q"), labels, "position columns")
-    scale = Scale(-top if shown.min() < 0 else 0, top, "p·q")
-    return Heatmap(heading, shown, p, q, scale, square=True, words=NOT_FINITE)
+    scale = Scale(-top if cells.min() < 0 else 0, top, "p·q")
+    return Heatmap(heading, cells, p, q, scale, square=True, words=NOT_FINITE)
 
 
 # The singular values of a matrix of weights, and its leading singular vectors.
@@ -382,7 +382,7 @@ def is_matrix(weight: Weight) -> bool:
 
 
 def why_none(weight: Weight) -> str:
-    """Why a matrix has no singular values, in a sentence; empty where it has."""
+    """Reason why a matrix has no singular values; empty where it has."""
     if not has_spectrum(weight.info):
         return _("Whole numbers are not a matrix that stretches: no singular values.")
     if weight.finite < weight.info.elements:
@@ -399,19 +399,19 @@ def seconds(weight: Weight) -> float:
 
 
 def known(weight: Weight) -> bool:
-    """Whether they are computed already."""
+    """True if they are computed already."""
     return weight.remembers(("spectrum", weight.info.name))
 
 
 def values_of(weight: Weight) -> Tensor:
     """The singular values, the largest first."""
-    found: Tensor = weight.remember(("spectrum", weight.info.name), lambda: singular_values(weight.info.load()))
-    return found
+    sigmas: Tensor = weight.remember(("spectrum", weight.info.name), lambda: singular_values(weight.info.load()))
+    return sigmas
 
 
 def vectors_of(weight: Weight) -> Leading:
-    found: Leading = weight.remember(("vectors", weight.info.name), lambda: leading(weight.info.load(), VECTORS))
-    return found
+    vectors: Leading = weight.remember(("vectors", weight.info.name), lambda: leading(weight.info.load(), VECTORS))
+    return vectors
 
 
 def spectrum_sentence(values: Tensor) -> str:
@@ -443,8 +443,8 @@ def spectrum_chart(weights: Sequence[Weight]) -> Chart:
         sentences.append(joined("", f"{weight.file}: " if len(weights) > 1 else "", spectrum_sentence(values)))
     first = weights[0]
     name, sentence = Message("Singular values"), joined("\n", *sentences)
-    told = Message("How much the matrix stretches each of its directions, the largest first.")
-    about = About(told, [SVD, r"\lVert W \rVert_2 = \sigma_1"], [singular_values, effective_rank, stable_rank])
+    meaning = Message("How much the matrix stretches each of its directions, the largest first.")
+    about = About(meaning, [SVD, r"\lVert W \rVert_2 = \sigma_1"], [singular_values, effective_rank, stable_rank])
     heading = above(first, name, f"spectrum-{first.title}", about, sentence, alt=joined("; ", *sentences))
     x, y = Axis(Message("number, largest first")), Axis("σ", log=True)
     return Chart(heading, series, x, y, tall=130, of=Message("checkpoint"), place=Message("number"))
@@ -452,12 +452,12 @@ def spectrum_chart(weights: Sequence[Weight]) -> Chart:
 
 def vector_charts(weight: Weight) -> Iterator[Chart]:
     """The leading left singular vectors over the rows, the right ones over the columns."""
-    found = vectors_of(weight)
+    singular = vectors_of(weight)
     sides = (
-        (Message("Left singular vectors"), Message("row"), found.left.T, "left"),
-        (Message("Right singular vectors"), Message("column"), found.right, "right"),
+        (Message("Left singular vectors"), Message("row"), singular.left.T, "left"),
+        (Message("Right singular vectors"), Message("column"), singular.right, "right"),
     )
-    names = [f"σ{number} = {significant(sigma)}" for number, sigma in enumerate(found.values.tolist(), 1)]
+    names = [f"σ{number} = {significant(sigma)}" for number, sigma in enumerate(singular.values.tolist(), 1)]
     for title, place, vectors, file in sides:
         series = [
             Series(name, np.arange(len(vector)), vector.numpy(), hue)

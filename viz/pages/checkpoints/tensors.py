@@ -30,7 +30,7 @@ MOST = 10  # rows in view
 
 
 def totals(table: Sequence[TensorInfo]) -> str:
-    """How many tensors, parameters and bytes, each place of the file counted once."""
+    """Numbers of tensors, parameters and bytes, each place of the file counted once."""
     own = {info.place: info for info in table}.values()
     tied = (
         _(", {count} of them in another's place").format(count=len(table) - len(own)) if len(own) < len(table) else ""
@@ -44,7 +44,7 @@ def totals(table: Sequence[TensorInfo]) -> str:
 
 
 def tree(
-    found: TensorTable,
+    measurements: TensorTable,
     file: str,
     columns: Callable[[], Sequence[Column]],
     key: str,
@@ -52,17 +52,17 @@ def tree(
     sorting: int = -1,
     sentence: str = "",
 ) -> Callable[[], View]:
-    """What draws the tensors with what is known of them, in any thread; a click chooses one.
+    """Function that draws the tensors with their known values, in any thread; a click chooses one.
 
     columns: of what is known by then. chosen: the number of the tensor that is shown. sorting: the column by which they
     are sorted, if by any. sentence: beside the field that searches, by default the totals.
     """
-    table = found.table
+    table = measurements.table
     number = {info.name: place for place, info in enumerate(table)}
     header = {
         "names": [info.name for info in table],
         "shapes": [shape_text(info.shape) for info in table],
-        "dtypes": [found.type_of(info) for info in table],
+        "dtypes": [measurements.type_of(info) for info in table],
         "elements": [info.elements for info in table],
         "bytes": [info.bytes for info in table],
         "same": [-1 if info.place == info.name else number.get(info.place, -1) for info in table],
@@ -87,9 +87,9 @@ def tree(
     }
 
     def draw() -> View:
-        known = np.array([each is not None for each in found.every()], np.bool_)
+        known = np.array([each is not None for each in measurements.every()], np.bool_)
         return tensor_tree(
-            columns(), known, {**header, "progress": job_progress(found)}, key, partial(on_tensor, table)
+            columns(), known, {**header, "progress": job_progress(measurements)}, key, partial(on_tensor, table)
         )
 
     return draw
@@ -99,35 +99,35 @@ def on_tensor(table: Sequence[TensorInfo], clicked: Any) -> None:
     choose_tensor(table, int(clicked))
 
 
-def statistics_columns(found: TensorStatistics) -> list[Column]:
+def statistics_columns(measurements: TensorStatistics) -> list[Column]:
     """The statistics that are known."""
     return [
-        Column(_("mean"), found.column("mean")),
-        Column(_("deviation"), found.column("deviation")),
-        Column(_("least"), found.column("minimum")),
-        Column(_("greatest"), found.column("maximum")),
-        Column(_("zeros"), found.column("zeros"), "share"),
-        Column("NaN, ±∞", found.column("nan") + found.column("infinite"), "count"),
-        Column(_("histogram"), np.array([bars(each) for each in found.every()]).reshape(-1, BINS), "picture"),
+        Column(_("mean"), measurements.column("mean")),
+        Column(_("deviation"), measurements.column("deviation")),
+        Column(_("least"), measurements.column("minimum")),
+        Column(_("greatest"), measurements.column("maximum")),
+        Column(_("zeros"), measurements.column("zeros"), "share"),
+        Column("NaN, ±∞", measurements.column("nan") + measurements.column("infinite"), "count"),
+        Column(_("histogram"), np.array([bars(each) for each in measurements.every()]).reshape(-1, BINS), "picture"),
     ]
 
 
-def bars(found: Statistics | None) -> NDArray[np.float64]:
+def bars(numbers: Statistics | None) -> NDArray[np.float64]:
     """The histogram with as many bars as are drawn; where all values are the same, one in the middle."""
     drawn = np.zeros(BINS)
-    if found is None or not found.counts:
+    if numbers is None or not numbers.counts:
         return drawn
-    if len(found.counts) == 1:
+    if len(numbers.counts) == 1:
         drawn[BINS // 2] = 1
         return drawn
-    places = np.arange(len(found.counts)) * BINS // len(found.counts)
-    np.add.at(drawn, places, found.counts)
+    places = np.arange(len(numbers.counts)) * BINS // len(numbers.counts)
+    np.add.at(drawn, places, numbers.counts)
     return drawn
 
 
-def statistics_table(found: TensorStatistics) -> pd.DataFrame:
+def statistics_table(measurements: TensorStatistics) -> pd.DataFrame:
     """The whole table in full precision; a tensor in another's place has the other's numbers."""
-    table = found.table
+    table = measurements.table
     columns: dict[str, Any] = {
         _("tensor"): [info.name for info in table],
         _("shape"): [shape_text(info.shape) for info in table],
@@ -144,7 +144,7 @@ def statistics_table(found: TensorStatistics) -> pd.DataFrame:
         "nan": "NaN",
         "infinite": "±∞",
     }
-    return pd.DataFrame(columns | {title: found.column(name) for name, title in names.items()})
+    return pd.DataFrame(columns | {title: measurements.column(name) for name, title in names.items()})
 
 
 # The tensors of a file: their tree with what they measure, which fills in, and one of them large.
@@ -152,10 +152,12 @@ def statistics_table(found: TensorStatistics) -> pd.DataFrame:
 TREE = "tensor_tree"
 
 
-def show(session: Session, subject: Subject, found: TensorStatistics) -> None:
+def show(session: Session, subject: Subject, measurements: TensorStatistics) -> None:
     """The tree goes on by itself while something is being measured."""
-    chosen = chosen_place(found.table)
-    follow([found], tree(found, subject.name, partial(statistics_columns, found), TREE, chosen))
-    tensor.show(subject, found, found.table[chosen])
+    chosen = chosen_place(measurements.table)
+    follow([measurements], tree(measurements, subject.name, partial(statistics_columns, measurements), TREE, chosen))
+    tensor.show(subject, measurements, measurements.table[chosen])
     file, title = f"tensors-{subject.name}", _("Data of all tensors")
-    tensor.beside(tensor.explain, lambda: data_table("tensors_data", partial(statistics_table, found), file, title))
+    tensor.beside(
+        tensor.explain, lambda: data_table("tensors_data", partial(statistics_table, measurements), file, title)
+    )

@@ -69,7 +69,7 @@ class FileTranslation(TableJob):
         return Message("translated {done} of {all} sentences", done=f"{self.done:,}", all=f"{self.total:,}")
 
     def scores(self, tokenizer: str) -> Scores | None:
-        """Of all that is translated; while it goes on, the newest that there are. None where nothing is."""
+        """Scores of all that is translated; while it goes on, the newest that there are. None where nothing is."""
         written, scored = self.written, self.scored
         if scored and scored[0] == tokenizer and (not self.ended or scored[1].sentences == len(written)):
             return scored[1]
@@ -77,10 +77,10 @@ class FileTranslation(TableJob):
             return None
         from model.training.translation_scores import score
 
-        made: Scores = self.remember(
+        value: Scores = self.remember(
             (tokenizer, len(written) if self.ended else 0), lambda: score(written, self.references, tokenizer)
         )
-        return made
+        return value
 
     def compute(self) -> None:
         from model.runtime.device import compute_alone
@@ -106,9 +106,9 @@ class FileTranslation(TableJob):
         self.cut += sum(bool(model.source_tokens(source).left_out) for source in batch)
         stops = model.target_tokenizer.stops
         self.unended += sum(stops.isdisjoint(generation.ids[-1:]) for generation in generations)
-        made = {source: generation.text for source, generation in zip(batch, generations, strict=True)}
-        self.chrf = self.chrf | sentence_chrf(made, self.references)
-        self.written = self.written | made  # another thread may read what was there before
+        translations = {source: generation.text for source, generation in zip(batch, generations, strict=True)}
+        self.chrf = self.chrf | sentence_chrf(translations, self.references)
+        self.written = self.written | translations  # another thread may read what was there before
         if time.monotonic() >= self._score_again:
             self._score()
 
@@ -122,7 +122,7 @@ class FileTranslation(TableJob):
 
 
 def promise(size: int) -> Reservation:
-    """What a batch takes of main memory, promised until the end."""
+    """Reservation of a batch's main memory, until the end."""
     from model.runtime.memory import ledger
 
     return ledger().reserve("translating a file", size)

@@ -55,8 +55,8 @@ class Instrument:
     code: Sequence[Any]
 
     def show(self) -> Views:
-        said, true = st.columns(2, gap="medium")
-        said.markdown(f"**{_('Tutorials say:')}** {self.claim}")
+        claim_place, true = st.columns(2, gap="medium")
+        claim_place.markdown(f"**{_('Tutorials say:')}** {self.claim}")
         true.markdown(f"**{_('More exactly:')}** {self.truth}")
         places = st.columns(self.widths, gap="large") if len(self.parts) > 1 else [st.container()]
         drawn = []
@@ -128,18 +128,18 @@ class Findings:
                 place.text("\n".join(lines))
         elif self.verdicts:
             st.text("\n".join(self.verdicts))
-        found: list[Placed] = []
+        figures: list[Placed] = []
         for row in self.rows:
             places = st.columns(len(row), gap="medium") if len(row) > 1 else [st.container()]
-            for place, shown in zip(places, row, strict=True):
-                if isinstance(shown, FigureView):
-                    found.append((place, shown))
+            for place, element in zip(places, row, strict=True):
+                if isinstance(element, FigureView):
+                    figures.append((place, element))
                     continue
                 with place:
-                    if isinstance(shown, Titled):
-                        st.markdown(f"**{literal(shown.title)}**")
-                    show_table(shown.table if isinstance(shown, Titled) else shown)
-        return found
+                    if isinstance(element, Titled):
+                        st.markdown(f"**{literal(element.title)}**")
+                    show_table(element.table if isinstance(element, Titled) else element)
+        return figures
 
     def draw_numbers(self, key: str, place: ExpanderContainer | None = None) -> None:
         if self.numbers:
@@ -177,15 +177,15 @@ class Live:
             explain()
 
         def views(_model: TextModel) -> Drawing:
-            found, lacking = unless_absent(self.find)
-            found = found or Findings(info=lacking)
+            findings, lacking = unless_absent(self.find)
+            findings = findings or Findings(info=lacking)
             if by_channel():
-                yield [(place, shown) for row in found.rows for shown in row if isinstance(shown, FigureView)]
+                yield [(place, element) for row in findings.rows for element in row if isinstance(element, FigureView)]
                 return None
             with place:
-                placed = found.placed()
+                placed = findings.placed()
             yield placed
-            return partial(found.draw_numbers, key, data)
+            return partial(findings.draw_numbers, key, data)
 
         return views
 
@@ -229,9 +229,9 @@ class Measurement(Generic[Result]):
         if job and result is not None:
             if job.settings != self.settings:
                 st.caption(_("These are the results of the settings before."))
-            found = self.findings(result)
-            found.draw()
-            found.draw_numbers(key)
+            findings = self.findings(result)
+            findings.draw()
+            findings.draw_numbers(key)
 
     def controls(self, run: str, job: ExperimentJob[Result] | None) -> None:
         if (

@@ -1,4 +1,4 @@
-"""Where a statement can be seen live: a page of the application in the right state."""
+"""Links to where a statement can be seen live: a page of the application in the right state."""
 
 from __future__ import annotations
 

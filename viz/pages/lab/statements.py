@@ -67,10 +67,10 @@ def index(known: dict[str, Experiment]) -> dict[str, Any]:
 def line(experiment: Experiment) -> dict[str, str]:
     """A statement in the list."""
     outcome = outcome_of(experiment)
-    said = {"name": experiment.name, "row": str(experiment.row), "said": words(experiment.statement)}
+    row = {"name": experiment.name, "row": str(experiment.row), "said": words(experiment.statement)}
     if outcome is None:
-        return {**said, "verdict": "", "kind": "none"}
-    return {**said, "verdict": verdict_words(outcome.verdict), "kind": KINDS.get(outcome.verdict, "none")}
+        return {**row, "verdict": "", "kind": "none"}
+    return {**row, "verdict": verdict_words(outcome.verdict), "kind": KINDS.get(outcome.verdict, "none")}
 
 
 def key_of(experiment: Experiment) -> str:
@@ -96,10 +96,10 @@ def card(model: TextModel, experiment: Experiment, row: DeltaGenerator) -> Views
     for sign, title, step in (("↑", _("the statement before"), -1), ("↓", _("the next statement"), 1)):
         other = names[(place + step) % len(names)]
         row.button(sign, key=f"statement_{step}", help=title, on_click=choose_statement, args=(other,))
-    said, own = st.columns([11, 9], gap="large")
+    claim_place, own = st.columns([11, 9], gap="large")
     group = literal(words(Message(str(experiment.group))))
-    said.caption(_("Statement {number} of fifty · {group}").format(number=f"{experiment.row:d}", group=group))
-    said.markdown(f"**{_('Tutorials say:')}** {statement_words(experiment)}")
+    claim_place.caption(_("Statement {number} of fifty · {group}").format(number=f"{experiment.row:d}", group=group))
+    claim_place.markdown(f"**{_('Tutorials say:')}** {statement_words(experiment)}")
     key = key_of(experiment)
     with own:
         guess = st.segmented_control(
@@ -109,17 +109,17 @@ def card(model: TextModel, experiment: Experiment, row: DeltaGenerator) -> Views
             key=f"{key}_guess",
             persist_state="session",
         )
-    found = measurement(key, experiment, model, guess or "")
-    if found is None:
+    experiment_measurement = measurement(key, experiment, model, guess or "")
+    if experiment_measurement is None:
         return no_views
-    views = found.show(key, None)
+    views = experiment_measurement.show(key, None)
     offer_models(experiment, outcome_of(experiment))
     live = live_views().get(experiment.row)
     if live is not None:
         page, query, label = live
         st.page_link(page, label=_("See it live: {page}").format(page=label), query_params=query, icon="↗")
-    told = [*([words(experiment.method)] if experiment.method else []), experiment.source]
-    explanation(f"{key}_explanation", experiment.formulas, "\n\n".join(map(literal, told)), *experiment.code)
+    paragraphs = [*([words(experiment.method)] if experiment.method else []), experiment.source]
+    explanation(f"{key}_explanation", experiment.formulas, "\n\n".join(map(literal, paragraphs)), *experiment.code)
     return views
 
 

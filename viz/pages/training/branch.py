@@ -87,7 +87,7 @@ def chosen(live: LiveTraining) -> KeyFrame | None:
 
 
 def _read(key: KeyFrame) -> tuple[dict[str, Any], dict[str, str]]:
-    """What the fields change of a key frame's settings, and what is wrong with those that have no value, by name."""
+    """Changes of a key frame's settings in the fields, and the faults of those that have no value, by name."""
     values, wrong = form().read(NAMES)
     changes = {
         name: value

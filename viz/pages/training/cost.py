@@ -1,4 +1,4 @@
-"""What a training will cost, before it begins."""
+"""Cost of a training, before it begins."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def show(
     """
     row = place.container(horizontal=True, vertical_alignment="center")
     facts, act = row.container(width="content"), row.container(width="content")
-    now, (corpora, found) = (material, config, settings), known
+    now, (corpora, costs) = (material, config, settings), known
     if act.button(_("Measure a step"), key=Part.MEASURE, help=_("Trains two steps of a copy, and forgets it")):
         with place:
             st.session_state[Part.MEASURED] = (now, measure(model, config, material, corpora, settings))
@@ -61,7 +61,7 @@ def show(
     seconds = measured[1] if measured and measured[0] == now else None
     parts = [
         _("{count} parameters").format(count=f"{sum(parameters(config).values()):,}"),
-        _("about {size} of memory while it trains").format(size=size(memory_needed(config, found))),
+        _("about {size} of memory while it trains").format(size=size(memory_needed(config, costs))),
         _("{count} examples").format(count=f"{len(corpora[0]):,}"),
     ]
     if settings.steps:
@@ -69,7 +69,7 @@ def show(
     parts.append(_("peak rate {rate}").format(rate=f"{settings.rate:g}"))
     line = facts.empty()
     line.markdown(" · ".join(parts))  # this machine's speed, for an estimate, takes a moment the first time
-    line.markdown(" · ".join([*parts, *times(seconds, config, found, settings, model)]))
+    line.markdown(" · ".join([*parts, *times(seconds, config, costs, settings, model)]))
     if isinstance(seconds, str):
         place.error(as_sentence(seconds))
     if long := long_texts(config, corpora):
@@ -80,7 +80,7 @@ def show(
 
 
 def costs_of(config: TransformerConfig, material: TrainingData, settings: TrainingSettings) -> Known:
-    """What is trained and validated on, and what that costs, made once of the same things.
+    """Corpora of a training and its validation, with their costs, computed once for the same things.
 
     Raises:
         ValueError: there is nothing to train on.
@@ -92,14 +92,14 @@ def costs_of(config: TransformerConfig, material: TrainingData, settings: Traini
     return corpora, current_session().cached(Part.COSTS, now, lambda: forecast(config, corpora[0], settings))
 
 
-def require_costs(config: TransformerConfig, found: Costs, device: torch.device, session: Session) -> None:
+def require_costs(config: TransformerConfig, costs: Costs, device: torch.device, session: Session) -> None:
     """Such a training fits into memory, once the one that goes on is freed for it.
 
     Raises:
         ValueError: it does not, or the model is larger than this server trains.
     """
     training.require_allowed(sum(parameters(config).values()))
-    needed = memory_needed(config, found)
+    needed = memory_needed(config, costs)
     try:
         require_memory(needed, device)
     except ValueError:
@@ -110,16 +110,16 @@ def require_costs(config: TransformerConfig, found: Costs, device: torch.device,
 def times(
     measured: float | str | None,
     config: TransformerConfig,
-    found: Costs,
+    costs: Costs,
     settings: TrainingSettings,
     model: TextModel | None,
 ) -> list[str]:
-    """Of a step, and of all: as measured, or else estimated."""
+    """Seconds of a step, and of all: as measured, or else estimated."""
     if isinstance(measured, float):
         seconds, step, total = measured, _("{time} a step"), _("{time} in all")
     else:
         alone = not training.trainings().slots.busy
-        guess = estimated_step(config, found, settings, model.device if model else choose_device(), alone)
+        guess = estimated_step(config, costs, settings, model.device if model else choose_device(), alone)
         seconds, step, total = float(f"{guess:.2g}"), _("about {time} a step, estimated"), _("about {time} in all")
     short = f"{significant(1000 * seconds)} ms" if seconds < 1 else f"{significant(seconds)} s"
     said_times = [step.format(time=short if seconds < 60 else clock(seconds))]

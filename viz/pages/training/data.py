@@ -1,4 +1,4 @@
-"""What to learn from: a built-in task, sentences made by rule, or a table or text of the user's own."""
+"""Data to learn from: a built-in task, sentences made by rule, or a table or text of the user's own."""
 
 from __future__ import annotations
 
@@ -52,33 +52,35 @@ def show(place: DeltaGenerator, kind: Kind, task: str, model: TextModel | None =
     if source == "task":
         return _task(place, task)
     if source == "phrases":
-        found = phrase_data(kind)
-        example = found.pairs[0].source + " → " + found.pairs[0].target if found.pairs else found.text.split("\n")[0]
-        count = len(found.pairs) or found.text.count("\n") + 1
+        phrases = phrase_data(kind)
+        example = (
+            phrases.pairs[0].source + " → " + phrases.pairs[0].target if phrases.pairs else phrases.text.split("\n")[0]
+        )
+        count = len(phrases.pairs) or phrases.text.count("\n") + 1
         place.caption(
             _("{count} sentences put together by rule, such as: {example}").format(
                 count=f"{count:,}", example=literal(example)
             )
         )
-        return dataclasses.replace(found, validation_percent=share(place))
+        return dataclasses.replace(phrases, validation_percent=share(place))
     return own_data.show(place, kind, lambda: share(place))
 
 
 def _of_run(place: DeltaGenerator, model: TextModel) -> Data | None:
-    """What the model's run has learnt from, split as there."""
+    """Data of the model's run, split as there."""
     made_of = (model.kind, str(model.training["data"]))
-    found = current_session().cached(Part.RUN_DATA, made_of, lambda: data_of_run(model.kind, model.training))
-    if found is not None:
-        said = _("{data}, split as in its run: {percent} % for validation, which it has not trained on.")
-        running = model.kind == "decoder-only" and not found.pairs
-        percent = usual_percent(found, running)
-        text = said.format(data=literal(training.data_name(found.name)), percent=percent)
+    run_data = current_session().cached(Part.RUN_DATA, made_of, lambda: data_of_run(model.kind, model.training))
+    if run_data is not None:
+        sentence = _("{data}, split as in its run: {percent} % for validation, which it has not trained on.")
+        running = model.kind == "decoder-only" and not run_data.pairs
+        percent = usual_percent(run_data, running)
+        text = sentence.format(data=literal(training.data_name(run_data.name)), percent=percent)
         place.caption(text[:1].upper() + text[1:])
-    return found
+    return run_data
 
 
 def foreign_sentence(model: TextModel, data: Data) -> str:
-    """That validation on these data is not comparable with that of the model's run; "" where it is, or had none."""
+    """Sentence: validation on these data is not comparable with that of the run; "" where it is, or had none."""
     known = str(model.training.get("data") or "")
     if not model.training:
         return _("What this model has learnt from is unknown: it may have trained on what is kept for validation here.")
@@ -113,18 +115,18 @@ def _task(place: DeltaGenerator, usual: str) -> Data | None:
     )
     held = share(place)
     try:
-        found = current_session().cached(Part.TASK_PAIRS, (name, count), lambda: task_data(name, count))
+        pairs_data = current_session().cached(Part.TASK_PAIRS, (name, count), lambda: task_data(name, count))
     except ValueError as error:
         place.error(as_sentence(translate_error(error)))
         return None
-    lines = [f"{pair.source} → {pair.target}" for pair in found.pairs[:SHOWN]]
+    lines = [f"{pair.source} → {pair.target}" for pair in pairs_data.pairs[:SHOWN]]
     place.caption(_("Such as: {examples}").format(examples=" · ".join(token_code(line) for line in lines)))
-    return dataclasses.replace(found, validation_percent=held)
+    return dataclasses.replace(pairs_data, validation_percent=held)
 
 
 def share(place: DeltaGenerator) -> int:
     """The percentage that is kept for validation; 2 % more are kept for a test."""
-    found: int = place.selectbox(
+    number: int = place.selectbox(
         _("Kept for validation"),
         SHARES,
         index=SHARES.index(5),
@@ -136,7 +138,7 @@ def share(place: DeltaGenerator) -> int:
             "of a running text, its end"
         ),
     )
-    return found
+    return number
 
 
 def task_words(name: str) -> str:

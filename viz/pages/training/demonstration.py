@@ -34,7 +34,7 @@ class Part(StrEnum):
 
 
 def show(session: Session) -> Views:
-    """What it is and its goal; while it goes on, how far it is, and its film."""
+    """The demonstration and its goal; while it goes on, its progress and its film."""
     live = training.training(session)
     running = live if live is not None and is_demonstration(live) else None
     with st.container(border=True):
@@ -83,7 +83,7 @@ def share_of(live: LiveTraining) -> float:
 
 
 def progress_words(live: LiveTraining) -> str:
-    """Whether the goal is reached, and how good it is now."""
+    """Sentence: how good the model is now, and whether the goal is reached."""
     snapshot = live.snapshot
     # The snapshot may know of a measurement before the curve has it.
     steps, shares = live.current.curves.get("exact match") if live.current else (np.empty(0), np.empty(0))

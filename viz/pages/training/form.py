@@ -51,16 +51,18 @@ class Plan:
     data: Data
 
     @property
-    def asked(self) -> tuple[object, ...]:
-        """What the user chose: the model in training is another one after each step."""
+    def choices(self) -> tuple[object, ...]:
+        """Choices of the user: the model in training is another one after each step."""
         return self.model is None, self.config, self.data
 
 
 def show(session: Session, model: TextModel) -> None:
     """The model on one side; on the other the data, what it costs, and the start."""
-    begun = training.training(session) is not None
+    in_training = training.training(session) is not None
     # While one lasts, the page is drawn twice a second: a form that nobody needs then would take time from it.
-    form = st.expander(_("Train something else"), expanded=not begun, key=f"{Part.FORM}{begun}", on_change="rerun")
+    form = st.expander(
+        _("Train something else"), expanded=not in_training, key=f"{Part.FORM}{in_training}", on_change="rerun"
+    )
     if form.open:
         with form:
             _form(session, model)
@@ -111,8 +113,10 @@ def _form(session: Session, model: TextModel) -> None:
         on_click=_begin,
         args=(plan, settings),
     )
-    asked, message = st.session_state.get(Part.MESSAGE) or (None, "")
-    if refused or (message and plan and asked == (plan.asked, settings)):  # what was said of another plan is of no use
+    request, message = st.session_state.get(Part.MESSAGE) or (None, "")
+    if refused or (
+        message and plan and request == (plan.choices, settings)
+    ):  # what was said of another plan is of no use
         foot.error(as_sentence(refused or translate_error(message)))
     if training.training(session):
         foot.caption(_("The training that goes on now, with its film and its runs, is given up for it."))
@@ -126,11 +130,11 @@ def _new(place: DeltaGenerator, model: TextModel, data: Data | None) -> tuple[Pl
     options, wrong = network.read(kind)
     form, below = place.container(), place.container()
     units, vocabulary = network.tokens(below, kind, data)
-    found, sentences = _material(kind, data, units, vocabulary)
+    material, sentences = _material(kind, data, units, vocabulary)
     plan = None
-    if found is not None and data is not None and not wrong:
+    if material is not None and data is not None and not wrong:
         try:
-            plan = Plan(None, new_config(kind, options, found.tokenizers), found, data)
+            plan = Plan(None, new_config(kind, options, material.tokenizers), material, data)
         except ValueError as error:
             wrong = {field_of(error, list(options)): translate_error(error)}
     network.fields(form, kind, wrong)
@@ -153,15 +157,15 @@ def _on(place: DeltaGenerator, model: TextModel, data: Data | None) -> tuple[Pla
         place.caption(
             _("Batch, smoothing, averaging and the like are those of its run, see Settings; the rate is gentle.")
         )
-    found, sentences = _material(model.kind, data, "characters", 0, model)
-    plan = Plan(model, model.config, found, data) if found is not None and data is not None else None
+    material, sentences = _material(model.kind, data, "characters", 0, model)
+    plan = Plan(model, model.config, material, data) if material is not None and data is not None else None
     return plan, sentences
 
 
 def _material(
     kind: Any, data: Data | None, units: Units, vocabulary: int, model: TextModel | None = None
 ) -> tuple[TrainingData | None, list[str]]:
-    """What is learned from, made once of the same things; or why it cannot be."""
+    """Training data, computed once for the same things; or the reasons why there are none."""
     if data is None:
         return None, []
     tokenizers = (model.source_tokenizer, model.target_tokenizer) if model else None
@@ -179,7 +183,7 @@ def _begin(plan: Plan, settings: Any) -> None:
         st.session_state[Part.MESSAGE] = None
         start(plan.model, plan.config, plan.material, settings, plan.data.source)
     except (ValueError, MemoryError, RuntimeError) as error:  # torch says RuntimeError where memory does not suffice
-        st.session_state[Part.MESSAGE] = ((plan.asked, settings), first_line(error, LONGEST))
+        st.session_state[Part.MESSAGE] = ((plan.choices, settings), first_line(error, LONGEST))
 
 
 def way_name(way: str, model: TextModel) -> str:
@@ -201,7 +205,7 @@ NAMES = (
 
 @st.cache_resource(show_spinner=False, ttl=KEPT, max_entries=MOST)
 def _held(key: str) -> dict[str, Any]:
-    """What is held under a key that nobody guesses."""
+    """Data held under a key that nobody guesses."""
     return {}
 
 

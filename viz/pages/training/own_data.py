@@ -47,18 +47,18 @@ def show(place: DeltaGenerator, kind: Kind, share: Callable[[], int]) -> Data | 
     read = read_file(place, KEY, content)
     if read is None:
         return None
-    found, beside = read
-    if not found.delimiter and kind not in TWO_STACKS:
+    contents, beside = read
+    if not contents.delimiter and kind not in TWO_STACKS:
         text = current_session().cached(f"{KEY}_text", (content,), lambda: decode(content.data)[0])
         if kind == "encoder-only":
-            report(place, found, usable(found, (0,), titled=False), learnt_sentence())
+            report(place, contents, usable(contents, (0,), titled=False), learnt_sentence())
         else:
             sentence = _("A text without columns, read in its order: {lines} lines, {characters} characters.")
-            place.caption(sentence.format(lines=f"{len(found.records):,}", characters=f"{len(text):,}"))
-            list_faults(place, found.faults)
+            place.caption(sentence.format(lines=f"{len(contents.records):,}", characters=f"{len(text):,}"))
+            list_faults(place, contents.faults)
         return Data(NAME, text=text, validation_percent=share())
     wanted = 1 if kind == "encoder-only" else 2
-    chosen = read_rows(place, (beside, place), KEY, found, wanted, learnt_sentence())
+    chosen = read_rows(place, (beside, place), KEY, contents, wanted, learnt_sentence())
     if chosen is None:
         return None
     if kind == "encoder-only":
@@ -67,7 +67,7 @@ def show(place: DeltaGenerator, kind: Kind, share: Callable[[], int]) -> Data | 
 
 
 def learnt_sentence() -> str:
-    """Of `report`, where there is something to learn from."""
+    """Sentence for `report`, where there is something to learn from."""
     return _(
         "Between columns: {delimiter} · columns: {columns} · rows to learn from: {usable} · duplicates left out: "
         "{duplicates} · empty lines: {blank} · rows in error: {faults}"

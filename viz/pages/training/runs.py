@@ -54,9 +54,9 @@ def show(session: Session) -> None:
     if not runs:
         st.caption(_("The data is being prepared: the first run follows."))
         return
-    found = table(runs, live.current)
-    figures = {name: st.column_config.Column(alignment="right") for name in found.columns[2:6]}
-    st.dataframe(found, hide_index=True, height=38 + 35 * len(runs), column_config=figures)
+    frame = table(runs, live.current)
+    figures = {name: st.column_config.Column(alignment="right") for name in frame.columns[2:6]}
+    st.dataframe(frame, hide_index=True, height=38 + 35 * len(runs), column_config=figures)
     if not training.is_own(session, live):
         return
     left, right = st.columns(2, gap="large")
@@ -93,7 +93,7 @@ def differences(run: Run, runs: tuple[Run, ...]) -> str:
 
 
 def change_texts(changes: Mapping[str, tuple[Any, Any]]) -> list[str]:
-    """What was changed, from what to what."""
+    """Sentences on the changes of settings, before and after."""
     return [f"{name} {_value(old)} → {_value(new)}" for name, (old, new) in changes.items()]
 
 
@@ -109,10 +109,13 @@ def travel(place: DeltaGenerator, live: LiveTraining, runs: tuple[Run, ...]) -> 
     wish = right.number_input(_("Step"), 0, None, 0, step=10, key=Part.STEP, persist_state="session")
     run = next(run for run in runs if run.number == number)
     key = nearest(run, int(wish))
-    kept = run.film.key_frames
+    key_frames = run.film.key_frames
     place.caption(
         _("Key frames: {count}, from step {first} to step {last}. The one to go back to is of step {step}.").format(
-            count=len(kept), first=f"{kept[0].step:,}", last=f"{kept[-1].step:,}", step=f"{key.step:,}"
+            count=len(key_frames),
+            first=f"{key_frames[0].step:,}",
+            last=f"{key_frames[-1].step:,}",
+            step=f"{key.step:,}",
         )
     )
     buttons = place.container(horizontal=True)

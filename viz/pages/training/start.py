@@ -36,8 +36,8 @@ def start(
     """
     device = model.device if model else choose_device()
     needed = training.trainings().require_room(training.own_key(current_session()), config, material, settings, device)
-    made = model or fresh(NEW, config, material, settings.seed)
-    _run(made, material, settings, source, "" if model else material.example, needed)
+    first_model = model or fresh(NEW, config, material, settings.seed)
+    _run(first_model, material, settings, source, "" if model else material.example, needed)
 
 
 def demonstrate() -> None:
@@ -75,12 +75,12 @@ def _run(
 
 
 def nothing_begun() -> str:
-    """What to do where there is no training to show."""
+    """Hint where there is no training to show."""
     return _("No training has begun: choose one under Begin, or train the model that is shown from the sidebar.")
 
 
 def freed(session: Session) -> bool:
-    """Whether the address names a training that is no more."""
+    """True if the address names a training that is no more."""
     return training.training(session) is None and bool(session.training.run or st.query_params.get(training.RUN))
 
 
