@@ -268,7 +268,7 @@ def test_a_file_is_promised_its_memory_before_it_is_read_and_counts_no_longer_af
     refused = sent(11_000_000)
     assert (refused.status, refused.seen) == (413, None)
     assert session.notice == refused.text.decode()
-    assert session.begun
+    assert session.rerun_requested
     assert "a file that is sent needs about 0.011 GB" in session.notice
 
 
