@@ -75,12 +75,12 @@ def show(session: Session) -> None:
         runs.show(session, row)
         return
     now = follow_sidebar(AFTER)
-    found = {subject.name: subject for subject in subjects()}
-    first = next((name for name in (st.session_state.get(AFTER), st.query_params.get(AFTER)) if name in found), now)
+    by_name = {subject.name: subject for subject in subjects()}
+    first = next((name for name in (st.session_state.get(AFTER), st.query_params.get(AFTER)) if name in by_name), now)
     other = None
-    if st.session_state.get(BEFORE) not in found:
-        base = name_of_base(found[str(first)], list(found.values())) if first in found else None
-        other = base or nearest(str(first), list(found.values()))
+    if st.session_state.get(BEFORE) not in by_name:
+        base = name_of_base(by_name[str(first)], list(by_name.values())) if first in by_name else None
+        other = base or nearest(str(first), list(by_name.values()))
     before, after = choose_pair(row, (BEFORE, AFTER), (other, now))
     if before is None and after is not None:
         st.info(
@@ -122,16 +122,16 @@ def show(session: Session) -> None:
 
 
 def unlike(before: Subject, after: Subject) -> list[tuple[str, str, str]]:
-    """What exists only in one, and what has another shape: its name, its shape in each, "" where it is not."""
+    """Tensors that exist only in one, or have another shape: name, shape in each, "" where it is not."""
     old, new = ({info.name: shape_text(info.shape) for info in subject.table()} for subject in (before, after))
     rows = [(name, old[name], "") for name in old if name not in new]
     rows += [(name, "", new[name]) for name in new if name not in old]
     return rows + [(name, old[name], new[name]) for name in new if name in old and old[name] != new[name]]
 
 
-def differences(before: Subject, after: Subject, found: WeightChanges) -> str:
-    """How much both have in common, and what only one has, in a sentence."""
-    parts = [_("{count} tensors in both").format(count=len(found.table))]
+def differences(before: Subject, after: Subject, changes: WeightChanges) -> str:
+    """Sentence on the tensors that both have, and those that only one has."""
+    parts = [_("{count} tensors in both").format(count=len(changes.table))]
     rows = unlike(before, after)
     only_before, only_after = sum(not new for _name, _old, new in rows), sum(not old for _name, old, _new in rows)
     for subject, count in ((before, only_before), (after, only_after)):
@@ -142,46 +142,46 @@ def differences(before: Subject, after: Subject, found: WeightChanges) -> str:
     return " · ".join(parts)
 
 
-def tensors(before: Subject, after: Subject, found: WeightChanges) -> None:
+def tensors(before: Subject, after: Subject, changes: WeightChanges) -> None:
     """The ranking, the most moved first, and the chosen tensor of both."""
-    file, sentence = f"{before.name} → {after.name}", differences(before, after, found)
-    chosen = place_of(found)
-    follow([found], tree(found, file, partial(moved_columns, found), TREE, chosen, RELATIVE, sentence))
-    info = found.table[chosen]
-    change = found.of(info)
+    file, sentence = f"{before.name} → {after.name}", differences(before, after, changes)
+    chosen = place_of(changes)
+    follow([changes], tree(changes, file, partial(moved_columns, changes), TREE, chosen, RELATIVE, sentence))
+    info = changes.table[chosen]
+    change = changes.of(info)
     tensor.show_pair(before, after, info, equal=change is not None and change.largest == 0)
-    beside(explain, partial(moved_data, before, after, found))
+    beside(explain, partial(moved_data, before, after, changes))
     left_over(before, after)
 
 
-def moved_data(before: Subject, after: Subject, found: WeightChanges) -> None:
-    data_table("moved_data", partial(moved_table, found), f"moved-{before.name}-{after.name}")
+def moved_data(before: Subject, after: Subject, changes: WeightChanges) -> None:
+    data_table("moved_data", partial(moved_table, changes), f"moved-{before.name}-{after.name}")
 
 
-def place_of(found: WeightChanges) -> int:
+def place_of(weight_changes: WeightChanges) -> int:
     """The number of the tensor that is looked at, at first the most moved."""
-    changes = np.nan_to_num(found.column("relative"), posinf=0.0)
-    return chosen_place(found.table, changes.__getitem__)
+    changes = np.nan_to_num(weight_changes.column("relative"), posinf=0.0)
+    return chosen_place(weight_changes.table, changes.__getitem__)
 
 
 def left_over(before: Subject, after: Subject) -> None:
-    """What exists only in one, and what has another shape, by name."""
+    """Table of the tensors that exist only in one, or have another shape."""
     if rows := unlike(before, after):
         columns = [_("tensor"), before.name, f"{after.name} " * (before.name == after.name) or after.name]
         title = _("Only in one, or of another shape")
         data_table("left_over", lambda: pd.DataFrame(rows, columns=columns), f"only-{before.name}-{after.name}", title)
 
 
-def layers(before: Subject, after: Subject, found: WeightChanges) -> None:
+def layers(before: Subject, after: Subject, changes: WeightChanges) -> None:
     """A line for each kind of matrix over the layers."""
-    stacks = stacks_of(layered([info.name for info in found.table]))
+    stacks = stacks_of(layered([info.name for info in changes.table]))
     if not stacks:
         st.info(_("No name has the number of a layer in it, such as layers.0."))
         return
     place = st.container()
     stack = choose(_("Stack"), stacks, stacks[0], "compare_stack", str, place) if len(stacks) > 1 else stacks[0]
-    follow([found], lambda: figure_view(LAYERS, layer_chart(found, stack, f"{before.name}-{after.name}")))
-    beside(explain, partial(moved_data, before, after, found))
+    follow([changes], lambda: figure_view(LAYERS, layer_chart(changes, stack, f"{before.name}-{after.name}")))
+    beside(explain, partial(moved_data, before, after, changes))
 
 
 def trace_button(place: DeltaGenerator, before: Subject, after: Subject, label: str | None = None) -> None:
@@ -202,13 +202,13 @@ def pin_and_show(before: Subject, after: Subject) -> None:
 
     Where the text is only the example of the shown model, both get B's.
     """
-    session, model, shown = current_session(), model_of(before), model_of(after)
+    session, model, new_model = current_session(), model_of(before), model_of(after)
     assert model is not None
-    assert shown is not None
-    now = session.model if session.traced_input else shown
+    assert new_model is not None
+    now = session.model if session.traced_input else new_model
     source, target = texts.texts(now)
     if source == texts.first_source(now):
-        source = texts.first_source(shown)
+        source = texts.first_source(new_model)
         texts.write_source(source)
     other = Session()
     trace = other.trace_input(model, source, target)
@@ -216,7 +216,7 @@ def pin_and_show(before: Subject, after: Subject) -> None:
     session.differing = True
     st.session_state[Key.MODEL] = after.name
     st.session_state[LEAVE] = "attention"
-    if model.predicts and shown.predicts:  # on the answer by depth
+    if model.predicts and new_model.predicts:  # on the answer by depth
         st.session_state[LEAVE] = "predictions"
         session.address.pending_choices["view"] = "layers"
         session.address.set("view", "layers")
@@ -250,53 +250,53 @@ RELATION = "‖B−A‖/‖A‖"
 RELATIVE = 4  # the number of the column by which the tree is sorted: after name, shape, type and bytes
 
 
-def moved_columns(found: WeightChanges) -> list[Column]:
-    """How far the tensors that both have moved."""
+def moved_columns(changes: WeightChanges) -> list[Column]:
+    """Columns of how far the tensors that both have moved."""
     return [
-        Column(RELATION, found.column("relative")),
-        Column(_("cosine"), found.column("cosine")),
-        Column(_("largest"), found.column("largest")),
-        Column(_("at"), places(found), "text"),
+        Column(RELATION, changes.column("relative")),
+        Column(_("cosine"), changes.column("cosine")),
+        Column(_("largest"), changes.column("largest")),
+        Column(_("at"), places(changes), "text"),
     ]
 
 
-def places(found: WeightChanges) -> list[str]:
-    """Where in each tensor its largest change is."""
-    return ["" if each is None else ", ".join(map(str, each.place)) for each in found.every()]
+def places(changes: WeightChanges) -> list[str]:
+    """Place of the largest change in each tensor."""
+    return ["" if each is None else ", ".join(map(str, each.place)) for each in changes.every()]
 
 
-def moved_table(found: WeightChanges) -> pd.DataFrame:
+def moved_table(changes: WeightChanges) -> pd.DataFrame:
     rows = {
-        _("tensor"): [info.name for info in found.table],
-        _("shape"): [shape_text(info.shape) for info in found.table],
-        _("type"): [found.type_of(info) for info in found.table],
-        RELATION: found.column("relative"),
-        _("cosine"): found.column("cosine"),
-        _("largest change"): found.column("largest"),
-        _("at"): places(found),
+        _("tensor"): [info.name for info in changes.table],
+        _("shape"): [shape_text(info.shape) for info in changes.table],
+        _("type"): [changes.type_of(info) for info in changes.table],
+        RELATION: changes.column("relative"),
+        _("cosine"): changes.column("cosine"),
+        _("largest change"): changes.column("largest"),
+        _("at"): places(changes),
     }
     return pd.DataFrame(rows).sort_values(RELATION, ascending=False, ignore_index=True)
 
 
 def layered(names: Sequence[str]) -> dict[str, dict[int, str]]:
-    """Of each kind of tensor, "decoder.layers.*.…", its name in every layer that has one."""
-    found: dict[str, dict[int, str]] = {}
+    """Names of each kind of tensor, "decoder.layers.*.…", by layer."""
+    kinds: dict[str, dict[int, str]] = {}
     for name in names:
         if match := LAYERED.match(name):
             before, layer, after = match.groups()
             if len(layer) < 6:
-                found.setdefault(f"{before}.*.{after}", {})[int(layer)] = name
-    return found
+                kinds.setdefault(f"{before}.*.{after}", {})[int(layer)] = name
+    return kinds
 
 
 def stacks_of(kinds: Mapping[str, Any]) -> list[str]:
-    """What stands before the layer's number: a stack each."""
+    """Prefixes before the layer's number: a stack each."""
     return list(dict.fromkeys(kind.split(".*.")[0] for kind in kinds))
 
 
-def layer_chart(found: TensorTable, stack: str, file: str, relation: str = RELATION) -> Chart:
-    """How far the matrices of each layer moved, or by how much an adapter changes them: a line for each kind."""
-    infos = {info.name: info for info in found.table if len(info.shape) > 1}
+def layer_chart(table: TensorTable, stack: str, file: str, relation: str = RELATION) -> Chart:
+    """Distance that the matrices of each layer moved, or an adapter changes them: a line for each kind."""
+    infos = {info.name: info for info in table.table if len(info.shape) > 1}
     kinds = {kind: names for kind, names in layered(list(infos)).items() if kind.startswith(f"{stack}.*.")}
     count = 1 + max((max(names) for names in kinds.values()), default=0)
     series, most = [], (0.0, "")
@@ -304,7 +304,7 @@ def layer_chart(found: TensorTable, stack: str, file: str, relation: str = RELAT
     for number, (kind, names) in enumerate(kinds.items()):
         changes = np.full(count, np.nan)
         for layer, name in names.items():
-            if known := found.of(infos[name]):
+            if known := table.of(infos[name]):
                 changes[layer] = known.relative if np.isfinite(known.relative) else np.nan
                 most = max(most, (changes[layer], name))
         short = kind.removeprefix(f"{stack}.*.").removesuffix(".weight")
@@ -316,7 +316,7 @@ def layer_chart(found: TensorTable, stack: str, file: str, relation: str = RELAT
     alt = Message(
         "{sentence}; most moved: {name}, {change}.", sentence=sentence, name=most[1][:120], change=significant(most[0])
     )
-    told = Message("How far each matrix has moved, measured by its own length, layer by layer.")
+    meaning = Message("How far each matrix has moved, measured by its own length, layer by layer.")
     formula = r"\frac{\lVert \Delta W \rVert_F}{\lVert W \rVert_F}, \qquad \Delta W = B - A"
     heading = Caption(
         Message("Change by layer"),
@@ -324,7 +324,7 @@ def layer_chart(found: TensorTable, stack: str, file: str, relation: str = RELAT
         f"{file} {stack}",
         sentence=sentence,
         alt=alt,
-        about=About(told, [formula], [movement.moved]),
+        about=About(meaning, [formula], [movement.moved]),
     )
     x = Axis(Message("layer"), [str(layer + 1) for layer in range(count)], "")
     return Chart(heading, series, x, Axis(Message("relative change"), zero=True), tall=240, of=Message("kind"))
@@ -336,11 +336,11 @@ def moved_head_panels(changes: np.ndarray, file: str, chosen: tuple[int, int]) -
     scale = Scale(0, float(finite.max(initial=0.0)) or 1.0, RELATION)
     notes = [f"{significant(float(np.nanmin(each)))} – {significant(float(np.nanmax(each)))}" for each in changes]
     sentence = Message("‖B−A‖/‖A‖ of each head's part, one scale for all; a click opens the head")
-    told = Message("Each cell is a head: how far its part of this projection has moved from A to B.")
-    about = About(told, [r"\frac{\|B_h - A_h\|_F}{\|A_h\|_F}"], [moved_heads])
+    meaning = Message("Each cell is a head: how far its part of this projection has moved from A to B.")
+    about = About(meaning, [r"\frac{\|B_h - A_h\|_F}{\|A_h\|_F}"], [moved_heads])
     heading = Caption(Message("Change by head"), f"moved-heads-{file}", file, sentence=sentence, about=about)
-    shown = np.where(np.isfinite(changes), changes, np.nan)
-    return weights_heads.head_panels(heading, shown, [scale] * 4, chosen, notes=notes, cell=40)
+    values = np.where(np.isfinite(changes), changes, np.nan)
+    return weights_heads.head_panels(heading, values, [scale] * 4, chosen, notes=notes, cell=40)
 
 
 def head_table(changes: np.ndarray, cosines: np.ndarray) -> pd.DataFrame:
@@ -357,14 +357,14 @@ HEADS = "moved_heads"
 
 
 def show_moved_heads(
-    session: Session, before: Subject, after: Subject, found: WeightChanges, explain: Callable[[], None]
+    session: Session, before: Subject, after: Subject, weight_changes: WeightChanges, explain: Callable[[], None]
 ) -> None:
-    """Which heads moved."""
+    """Heads that moved."""
     both = []
-    told = [assumptions.hints_for(subject.name, subject.given) for subject in (before, after)]
-    for subject, text in zip((before, after), told, strict=True):
+    hints = [assumptions.hints_for(subject.name, subject.given) for subject in (before, after)]
+    for subject, text in zip((before, after), hints, strict=True):
         try:
-            both.append(found.remember(("matrices", subject.name, text), partial(matrices, subject, text)))
+            both.append(weight_changes.remember(("matrices", subject.name, text), partial(matrices, subject, text)))
         except (ValueError, OSError) as error:
             st.info(as_sentence(translate_error(error)))
             return
@@ -376,7 +376,7 @@ def show_moved_heads(
         ))  # fmt: skip
         return
     kind = cast("AttentionKind", choose(_("Attention"), kinds, kinds[0], KIND, attention_name, st.container()))
-    measured = found.remember(("heads", kind, *told), lambda: moved_heads(old[kind], new[kind]))
+    measured = weight_changes.remember(("heads", kind, *hints), lambda: moved_heads(old[kind], new[kind]))
     if measured is None:
         st.info(_("The heads of {before} and {after} are not of the same number and shapes.").format(
             before=literal(before.name), after=literal(after.name)
@@ -391,8 +391,8 @@ def show_moved_heads(
     beside(explain, lambda: data_table("moved_heads_data", table, file))
 
 
-def matrices(subject: Subject, told: str) -> dict[AttentionKind, Layers]:
-    hints = replace(LoadHints.read(told), base=None if subject.base is None else str(subject.base))
+def matrices(subject: Subject, hints_text: str) -> dict[AttentionKind, Layers]:
+    hints = replace(LoadHints.read(hints_text), base=None if subject.base is None else str(subject.base))
     return head_tensors(subject.path, hints, catalog_entry(subject.base or subject.path).kind)
 
 

@@ -75,25 +75,25 @@ def follow_folders(session: Session, paths: Sequence[Path]) -> None:
 
 def folder_stamp(folders: Sequence[Path]) -> Hashable:
     """Changes when a file in one of these folders comes, goes or is written."""
-    found = []
+    files = []
     for folder in folders:
         try:
             with os.scandir(folder) as entries:
-                found.append(frozenset((entry.name, entry.stat().st_mtime_ns) for entry in entries))
+                files.append(frozenset((entry.name, entry.stat().st_mtime_ns) for entry in entries))
         except OSError:  # a file, or gone
-            found.append(frozenset())
-    return tuple(found)
+            files.append(frozenset())
+    return tuple(files)
 
 
 def show(session: Session, chosen: Sequence[tuple[Subject, Course | None]]) -> None:
-    """What the files of these checkpoints say of their trainings, in the order of steps; and what they compute.
+    """Records of these checkpoints on their trainings, in the order of steps; and what they compute.
 
     chosen: with the course of each, where its files tell it.
     """
-    told = longest_courses([(subject, course) for subject, course in chosen if course])
+    longest = longest_courses([(subject, course) for subject, course in chosen if course])
     steps = [(subject, course.step if course else None) for subject, course in chosen]
-    if told:
-        view(LOSSES, losses_chart(told, [(subject.name, step) for subject, step in steps]))()
+    if longest:
+        view(LOSSES, losses_chart(longest, [(subject.name, step) for subject, step in steps]))()
     else:
         st.info(
             _(
@@ -102,18 +102,20 @@ def show(session: Session, chosen: Sequence[tuple[Subject, Course | None]]) -> N
             )
         )
     film = show_film(session, [(subject, step) for subject, step in steps if subject.path.is_dir()])
-    data_table("course_data", lambda: course_table(told), "course", more={_("What they write"): film} if film else None)
+    data_table(
+        "course_data", lambda: course_table(longest), "course", more={_("What they write"): film} if film else None
+    )
 
 
-def longest_courses(found: Sequence[tuple[Subject, Course]]) -> list[tuple[str, Course]]:
+def longest_courses(candidates: Sequence[tuple[Subject, Course]]) -> list[tuple[str, Course]]:
     """Each course once, under the name of the checkpoint that knows most of it: an earlier one has its beginning."""
-    kept: list[tuple[str, Course]] = []
-    for subject, course in sorted(found, key=lambda pair: (-(pair[1].latest or 0), -(pair[1].step or 0))):
+    longest: list[tuple[str, Course]] = []
+    for subject, course in sorted(candidates, key=lambda pair: (-(pair[1].latest or 0), -(pair[1].step or 0))):
         same = any(is_beginning(course.validation, other.validation) and is_beginning(course.training, other.training)
-                   for _name, other in kept)  # fmt: skip
+                   for _name, other in longest)  # fmt: skip
         if course.says_something and not same:
-            kept.append((subject.name, course))
-    return kept
+            longest.append((subject.name, course))
+    return longest
 
 
 def is_beginning(curve: Curve, of: Curve) -> bool:
@@ -148,14 +150,14 @@ def losses_chart(courses: Sequence[tuple[str, Course]], chosen: Sequence[tuple[s
 
 
 def trained_words(course: Course) -> str:
-    """What its own loss has in it that the validation's has not."""
+    """Sentence on what its own loss has in it that the validation's has not."""
     if not course.smoothing:
         return Message("training")
     return Message("training, with smoothing {smoothing}", smoothing=f"{course.smoothing:g}")
 
 
 def progress_words(name: str, course: Course) -> str:
-    """How far a training has come."""
+    """Progress of a training."""
     if course.latest is None:
         words = Message("step unknown")
     elif course.total:
@@ -165,11 +167,11 @@ def progress_words(name: str, course: Course) -> str:
     return joined(": ", name, words)
 
 
-def course_table(told: Sequence[tuple[str, Course]]) -> pd.DataFrame:
+def course_table(courses: Sequence[tuple[str, Course]]) -> pd.DataFrame:
     """A line for each loss."""
     lines = [
         (name, step, what, loss)
-        for name, course in told
+        for name, course in courses
         for what, curve in ((_("training"), course.training), (_("validation"), course.validation))
         for step, loss in curve
     ]
@@ -182,7 +184,7 @@ def course_table(told: Sequence[tuple[str, Course]]) -> pd.DataFrame:
 
 @dataclass(frozen=True)
 class Frame:
-    """What a checkpoint computes of the text: weights of a layer and which its mask lets be seen (head, query, key),
+    """Computation of a checkpoint on the text: weights of a layer and which its mask lets be seen (head, query, key),
     and what it writes or guesses. runs: of its queries and keys, where some are pieces of one. cut: the text is longer.
     """
 
@@ -197,7 +199,7 @@ class Frame:
 
 @dataclass(frozen=True)
 class CourseRequest:
-    """What is to be computed: on which texts, of which layer of which attention."""
+    """Request of a film: its texts, and the layer of which attention."""
 
     source: str
     target: str
@@ -210,17 +212,17 @@ class FilmJob(TableJob):
 
     patience = 20.0
 
-    def __init__(self, subjects: Sequence[Subject], told: Sequence[str], asked: CourseRequest) -> None:
+    def __init__(self, subjects: Sequence[Subject], hints_of_each: Sequence[str], request: CourseRequest) -> None:
         super().__init__(
             [
-                TableTask(str(subject.path), 1, partial(frame_of, subject.path, hints, asked))
-                for subject, hints in zip(subjects, told, strict=True)
+                TableTask(str(subject.path), 1, partial(frame_of, subject.path, hints, request))
+                for subject, hints in zip(subjects, hints_of_each, strict=True)
             ]
         )
 
 
-def frame_of(path: Path, told: str, asked: CourseRequest) -> Frame:
-    """Of a checkpoint, which is let go of afterwards.
+def frame_of(path: Path, hints: str, request: CourseRequest) -> Frame:
+    """Frame of a checkpoint, which is let go of afterwards.
 
     Raises:
         ValueError: it cannot be opened, or has no such layer.
@@ -230,26 +232,28 @@ def frame_of(path: Path, told: str, asked: CourseRequest) -> Frame:
     from model.inference.models import Translator
     from model.runtime.device import choose_device, choose_dtype
 
-    model = open_checkpoint(path, choose_device(), choose_dtype(), **asdict(LoadHints.read(told)))
+    model = open_checkpoint(path, choose_device(), choose_dtype(), **asdict(LoadHints.read(hints)))
     trace = (
-        model.trace(asked.source, asked.target or None) if isinstance(model, Translator) else model.trace(asked.source)
+        model.trace(request.source, request.target or None)
+        if isinstance(model, Translator)
+        else model.trace(request.source)
     )
-    paths = trace.attention_paths(asked.kind)
-    if asked.layer >= len(paths):
+    paths = trace.attention_paths(request.kind)
+    if request.layer >= len(paths):
         raise CheckpointError(f"{path.name} has {len(paths)} layers of this attention: choose another layer")
-    weights = array(trace[f"{paths[asked.layer]}.weights"])
-    visible = np.broadcast_to(trace.visible(paths[asked.layer]).cpu().numpy(), weights.shape)
-    of_kind = sides(trace, asked.kind)
+    weights = array(trace[f"{paths[request.layer]}.weights"])
+    visible = np.broadcast_to(trace.visible(paths[request.layer]).cpu().numpy(), weights.shape)
+    of_kind = sides(trace, request.kind)
     rows, columns = (tokens(trace, side) for side in of_kind)
-    found = token_groups.of_tokens(model, trace.source_tokens, trace.target_tokens)
-    runs = {side: each.of_first(min(LONGEST, len(each.tokens))) for side, each in found.items()}
+    groups = token_groups.of_tokens(model, trace.source_tokens, trace.target_tokens)
+    runs = {side: each.of_first(min(LONGEST, len(each.tokens))) for side, each in groups.items()}
     return Frame(
         weights[:, :LONGEST, :LONGEST].copy(),
         visible[:, :LONGEST, :LONGEST].copy(),
         rows[:LONGEST],
         columns[:LONGEST],
         (runs.get(of_kind[0]), runs.get(of_kind[1])),
-        written(model, asked.source, trace),
+        written(model, request.source, trace),
         max(len(rows), len(columns)) > LONGEST,
     )
 
@@ -261,9 +265,10 @@ def written(model: TextModel, source: str, trace: Any) -> str:
     if isinstance(model, Translator):
         return model.generate(source).text
     guesses = model.guesses(trace, keep=3) if model.predicts else []
-    shown = guesses[-1:] if model.kind == "decoder-only" else guesses
+    last_guesses = guesses[-1:] if model.kind == "decoder-only" else guesses
     return " · ".join(
-        ", ".join(f"{each.label} {np.exp(each.log_probability):.0%}" for each in guess.choices) for guess in shown
+        ", ".join(f"{each.label} {np.exp(each.log_probability):.0%}" for each in guess.choices)
+        for guess in last_guesses
     )
 
 
@@ -287,15 +292,15 @@ def show_film(session: Session, chosen: Sequence[tuple[Subject, int | None]]) ->
         row,
     )
     source, target = texts.texts(last)
-    asked = CourseRequest(source, target or session.written, kind, layer)
+    request = CourseRequest(source, target or session.written, kind, layer)
     thinned = [chosen[place] for place in evenly(len(chosen), MOST)]
     try:
-        told = tuple(hints_of(subject) for subject, _step in thinned)
+        hints = tuple(hints_of(subject) for subject, _step in thinned)
     except ValueError as error:  # an adapter whose base is not here
         st.info(as_sentence(translate_error(error)))
         return None
     subjects = tuple(subject for subject, _step in thinned)
-    film = film_of(tuple(subject.changed for subject in subjects), subjects, told, asked)
+    film = film_of(tuple(subject.changed for subject in subjects), subjects, hints, request)
     names = [subject.name if step is None else Message("step {step}", step=f"{step:,}") for subject, step in thinned]
     merge = token_groups.wanted(session)
 
@@ -381,7 +386,7 @@ def open_checkpoint_at(names: Sequence[str], kind: str, layer: int, head: int, c
 def film_of(
     changed: tuple[int, ...],  # noqa: ARG001 - of the key in the cache
     subjects: tuple[Subject, ...],
-    told: tuple[str, ...],
-    asked: CourseRequest,
+    hints: tuple[str, ...],
+    request: CourseRequest,
 ) -> FilmJob:
-    return FilmJob(subjects, told, asked)
+    return FilmJob(subjects, hints, request)

@@ -79,7 +79,7 @@ class Evaluation:
 
 @dataclass(frozen=True)
 class Choices:
-    """What is chosen. references: of each source. tokenizer: of BLEU. file: of the pairs."""
+    """Choices of the form. references: of each source. tokenizer: of BLEU. file: of the pairs."""
 
     references: Mapping[str, Sequence[str]]
     beam: int
@@ -87,7 +87,7 @@ class Choices:
     file: str
 
     def is_of(self, evaluation: Evaluation, subject: Subject) -> bool:
-        """Whether it was begun with these."""
+        """True if it was begun with these."""
         return evaluation.job.references is self.references and evaluation.job.of == (subject.key, self.beam)
 
 
@@ -115,7 +115,7 @@ def translator(session: Session) -> Subject | None:
     if name == training.ENTRY:
         live, step = training.training(session), session.training.step or 0
         words = _("{name}, step {step}").format(name=session.model.name, step=f"{step:,}")
-        found = Subject(session.model, words, (name, live.number if live else 0, step))
+        subject = Subject(session.model, words, (name, live.number if live else 0, step))
     else:
         try:  # without this session's changes to its positions
             place = checkpoints.find(name, checkpoints.all_places(session))
@@ -125,22 +125,22 @@ def translator(session: Session) -> Subject | None:
             return None
         language = target_language.chosen(model)
         words = f"{name} → {language}" if language else name
-        found = Subject(model, words, (str(place.path), place.changed, str(model.dtype), language))
-    if found.model.kind not in TWO_STACKS:
+        subject = Subject(model, words, (str(place.path), place.changed, str(model.dtype), language))
+    if subject.model.kind not in TWO_STACKS:
         st.info(
             _(
                 "{name} is no translator: BLEU and chrF compare what an encoder-decoder writes with references. Other "
                 "models are measured by python -m model evaluate."
-            ).format(name=literal(found.name))
+            ).format(name=literal(subject.name))
         )
         return None
-    if not found.model.predicts:
+    if not subject.model.predicts:
         st.info(no_predictions())
         return None
-    if found.model.source_tokenizer.reason:
-        st.info(_("{name} came without a tokenizer: it reads no sentences.").format(name=literal(found.name)))
+    if subject.model.source_tokenizer.reason:
+        st.info(_("{name} came without a tokenizer: it reads no sentences.").format(name=literal(subject.name)))
         return None
-    return found
+    return subject
 
 
 # The choices: the pairs, and how they are translated and scored.
@@ -165,14 +165,14 @@ def ask(session: Session, subject: Subject, evaluation: Evaluation | None) -> tu
     references = read(session, left, right, content, subject.model)
     if not references:
         return None, right
-    found = session.cached(Part.FOUND, (references,), lambda: found_tokenizer(references))
+    usual_tokenizer = session.cached(Part.FOUND, (references,), lambda: found_tokenizer(references))
     fields_row = right.columns(2, gap="small")
-    tokenizer = choose_tokenizer(fields_row[0], found)
+    tokenizer = choose_tokenizer(fields_row[0], usual_tokenizer)
     widths = {beam: beam_name(beam) for beam in BEAMS}
     beam = fields_row[1].selectbox(
         _("Decoding"), BEAMS, format_func=widths.__getitem__, key=Part.BEAM, persist_state="session", help=beam_help()
     )
-    right.caption(literal(tokenizer_words(found)))
+    right.caption(literal(tokenizer_words(usual_tokenizer)))
     choices = Choices(references, int(beam), tokenizer, content.name)
     if evaluation is not None and choices.is_of(evaluation, subject):
         evaluation.job.tokenizer = tokenizer
@@ -225,7 +225,7 @@ def read(
 
 
 def counts() -> str:
-    """Of `report`, where there are pairs to translate."""
+    """Sentence for `report`, where there are pairs to translate."""
     return _(
         "Between columns: {delimiter} · columns: {columns} · pairs: {usable} · duplicates left out: {duplicates} · "
         "empty lines: {blank} · rows in error: {faults}"
@@ -233,7 +233,7 @@ def counts() -> str:
 
 
 def is_own(model: TextModel, file: str, pairs: Sequence[Pair] = ()) -> bool:
-    """Whether a model's record says that it was trained on a part of these pairs; without them, or where the record has
+    """True if a model's record says that it was trained on a part of these pairs; without them, or where the record has
     no digest of the content, on data of this name.
     """
     if "validation_data" in model.training:
@@ -244,7 +244,7 @@ def is_own(model: TextModel, file: str, pairs: Sequence[Pair] = ()) -> bool:
 
 
 def limited(pairs: Sequence[Pair], held_out: bool) -> tuple[int, dict[str, list[str]]]:
-    """How many sources there are, and the references of the first `MOST`. held_out: of the test split alone."""
+    """Number of sources, and the references of the first `MOST`. held_out: of the test split alone."""
     from model.training.translation_scores import references_of
 
     references = references_of(in_split(pairs, "test") if held_out else pairs)
@@ -258,11 +258,11 @@ def found_tokenizer(references: Mapping[str, Sequence[str]]) -> FoundTokenizer:
     return find_tokenizer([text for texts in references.values() for text in texts])
 
 
-def choose_tokenizer(place: DeltaGenerator, found: FoundTokenizer) -> str:
+def choose_tokenizer(place: DeltaGenerator, usual_tokenizer: FoundTokenizer) -> str:
     """BLEU's tokenizer: the one that was found, or another."""
     from model.training.translation_scores import AUTO, TOKENIZERS, is_installed
 
-    usual = _("{tokenizer}, found by itself").format(tokenizer=found.name)
+    usual = _("{tokenizer}, found by itself").format(tokenizer=usual_tokenizer.name)
     names = [AUTO, *filter(is_installed, TOKENIZERS)]
     chosen = place.selectbox(
         _("Tokenizer of BLEU"),
@@ -276,14 +276,14 @@ def choose_tokenizer(place: DeltaGenerator, found: FoundTokenizer) -> str:
             "cannot be compared. chrF needs none."
         ),
     )
-    return found.name if chosen == AUTO else str(chosen)
+    return usual_tokenizer.name if chosen == AUTO else str(chosen)
 
 
-def tokenizer_words(found: FoundTokenizer) -> str:
-    """By which script the tokenizer was found, and what it stands for where its packages are not here."""
+def tokenizer_words(usual_tokenizer: FoundTokenizer) -> str:
+    """Script by which the tokenizer was found, and what it replaces where its packages are not here."""
     from model.training.translation_scores import NEEDS
 
-    if found.instead_of:
+    if usual_tokenizer.instead_of:
         sentence = {
             "Japanese": _(
                 "By their script the references are Japanese. {usual} would cut them into words and is not installed "
@@ -293,14 +293,14 @@ def tokenizer_words(found: FoundTokenizer) -> str:
                 "By their script the references are Korean. {usual} would cut them into words and is not installed "
                 "(pip install '{package}'): char counts characters."
             ),
-        }[found.language]
-        return sentence.format(usual=found.instead_of, package=NEEDS[found.instead_of][1])
+        }[usual_tokenizer.language]
+        return sentence.format(usual=usual_tokenizer.instead_of, package=NEEDS[usual_tokenizer.instead_of][1])
     return {
         "Chinese": _("By their script the references are Chinese: BLEU's tokenizer is zh."),
         "Japanese": _("By their script the references are Japanese: BLEU's tokenizer is ja-mecab."),
         "Korean": _("By their script the references are Korean: BLEU's tokenizer is ko-mecab."),
         "other": _("The references are neither Chinese, Japanese nor Korean: BLEU's tokenizer is 13a, as is usual."),
-    }[found.language]
+    }[usual_tokenizer.language]
 
 
 def beam_name(beam: int) -> str:
@@ -356,7 +356,7 @@ def _go_on(job: FileTranslation, model: TextModel) -> None:
 
 
 def controls(evaluation: Evaluation | None, subject: Subject | None, choices: Choices | None) -> None:
-    """What begins it, or how far it is and what stops it; after that what goes on with it."""
+    """Button to begin, or progress and a button to stop; after that one to go on."""
     if message := st.session_state.pop(Part.SAID, ""):
         st.error(as_sentence(message))
     if evaluation is not None and not evaluation.job.ended:

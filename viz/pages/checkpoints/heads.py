@@ -48,7 +48,7 @@ LEAVE = "checkpoints_leave"  # in the session: the page that a click has opened
 BOUND = (Key.MODEL, Key.SOURCE, Key.TARGET, CHECKPOINT, "compare_a", "compare_b", *REGION)
 
 
-def show(session: Session, subject: Subject, found: TensorStatistics) -> None:
+def show(session: Session, subject: Subject, statistics: TensorStatistics) -> None:
     """Norms of four matrices a head, and which heads are alike; only of what opens as a model."""
     leave()
     model = model_of(subject)
@@ -69,7 +69,7 @@ def show(session: Session, subject: Subject, found: TensorStatistics) -> None:
     row = st.container(horizontal=True)
     kind = cast("AttentionKind", choose(_("Attention"), kinds, kinds[0], KIND, attention_name, row))
     circuit = choose(_("Circuit"), list(CIRCUITS), "scores", CIRCUIT, CIRCUITS.__getitem__, row)
-    norms = norms_of(model, kind, found.remember)
+    norms = norms_of(model, kind, statistics.remember)
     layers, heads = norms.shape[1:]
     chosen = session.selection
     framed = (min(chosen.layer, layers - 1), min(chosen.head, heads - 1))
@@ -78,7 +78,7 @@ def show(session: Session, subject: Subject, found: TensorStatistics) -> None:
     with left:
         view(NORMS, norm_panels(norms, subject.name, framed), cell=partial(clicked, NORMS))()
     with right:
-        similarity = similarity_of(model, kind, circuit, found.remember)
+        similarity = similarity_of(model, kind, circuit, statistics.remember)
         labels = head_labels(layers, heads)
         view(ALIKE, similarity_map(similarity, labels, circuit, subject.name), cell=partial(clicked, ALIKE))()
     beside(
@@ -113,8 +113,8 @@ def leave() -> None:
     widgets are bound to, they write there again.
     """
     if page := st.session_state.pop(LEAVE, None):
-        kept = {name: value for name, value in st.query_params.to_dict().items() if name not in BOUND}
-        st.switch_page(f"viz/pages/{page}/page.py", query_params=kept)
+        parameters = {name: value for name, value in st.query_params.to_dict().items() if name not in BOUND}
+        st.switch_page(f"viz/pages/{page}/page.py", query_params=parameters)
 
 
 def explain() -> None:
@@ -143,9 +143,9 @@ Remember = Callable[[Hashable, Callable[[], Any]], Any]
 
 def attentions_of(model: TextModel, kind: AttentionKind) -> list[MultiHeadAttention]:
     """The attentions of that kind, layer by layer."""
-    found = attentions(model.network)
-    paths = (ATTENTION_PATHS[kind].format(layer) for layer in range(len(found)))
-    return [found[path] for path in paths if path in found]
+    by_path = attentions(model.network)
+    paths = (ATTENTION_PATHS[kind].format(layer) for layer in range(len(by_path)))
+    return [by_path[path] for path in paths if path in by_path]
 
 
 def kinds_of(model: TextModel) -> list[AttentionKind]:
@@ -155,10 +155,10 @@ def kinds_of(model: TextModel) -> list[AttentionKind]:
 
 def norms_of(model: TextModel, kind: AttentionKind, remember: Remember) -> Tensor:
     """(projection, layer, head)"""
-    found: Tensor = remember(
+    norms: Tensor = remember(
         ("norms", kind), lambda: torch.stack([head_norms(each) for each in attentions_of(model, kind)], dim=1)
     )
-    return found
+    return norms
 
 
 def norm_panels(norms: Tensor, file: str, chosen: tuple[int, int]) -> Panels:
@@ -249,11 +249,11 @@ def similarity_map(similarity: Tensor, labels: Sequence[str], circuit: str, file
 def similarity_of(model: TextModel, kind: AttentionKind, circuit: str, remember: Remember) -> Tensor:
     """(head, head) over all layers of that kind."""
     assert circuit in ("scores", "output")
-    found: Tensor = remember(
+    similarity: Tensor = remember(
         ("similarity", kind, circuit),
         lambda: head_similarity(attentions_of(model, kind), "scores" if circuit == "scores" else "output"),
     )
-    return found
+    return similarity
 
 
 def norm_table(norms: Tensor) -> pd.DataFrame:

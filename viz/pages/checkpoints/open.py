@@ -55,7 +55,7 @@ def show(session: Session) -> None:
 
 
 def unsaid_row(session: Session) -> None:
-    """Of the shown model what its weights do not tell; some of it can be told."""
+    """Row on what the shown model's weights do not tell; some of it can be chosen."""
     if session.traced_input is None:
         return
     model = session.model
@@ -77,51 +77,51 @@ def _groups(here: Sequence[CheckpointEntry], space: Room) -> list[dict[str, Any]
         "saved": (_("Saved"), str(saved_folder())),
         "bundled": (_("Bundled"), ""),
     }
-    shown = st.session_state.get(Key.MODEL)
+    model_name = st.session_state.get(Key.MODEL)
     groups = []
     for origin, (title, where) in titles.items():
-        rows = [_line(place, here, space, place.name == shown) for place in here if place.origin == origin]
+        rows = [_line(place, here, space, place.name == model_name) for place in here if place.origin == origin]
         if rows:
             groups.append({"title": title, "where": where, "rows": rows})
     return groups
 
 
-def _line(place: CheckpointEntry, here: Sequence[CheckpointEntry], space: Room, shown: bool) -> dict[str, Any]:
-    found = place.listed()
+def _line(place: CheckpointEntry, here: Sequence[CheckpointEntry], space: Room, is_current: bool) -> dict[str, Any]:
+    entry = place.listed()
     whole = _merged_entry(place, here)
     needed = space.needed(whole)
-    fits = space.fits(needed) or not found.computes
-    why = translate_error(found.part) or ("" if fits or found.problem else space.refusal(place.name, whole))
-    form = f"{found.format}: {found.family}" if found.family else _format(found.format)
-    if found.base:
-        form += f" → {shown_base(found.base)}"
+    fits = space.fits(needed) or not entry.computes
+    why = translate_error(entry.part) or ("" if fits or entry.problem else space.refusal(place.name, whole))
+    form = f"{entry.format}: {entry.family}" if entry.family else _format(entry.format)
+    if entry.base:
+        form += f" → {shown_base(entry.base)}"
     return {
         "name": place.name,
         "where": str(place.path) if place.origin in ("given", "folder") else "",
-        "kind": _(whole.kind) if whole.kind else "" if found.computes else _("tensors only"),
+        "kind": _(whole.kind) if whole.kind else "" if entry.computes else _("tensors only"),
         "format": form,
-        "parameters": _count(found.parameters),
-        "bytes": bytes_text(found.bytes) if found.bytes else "",
-        "needs": bytes_text(needed) if found.computes and needed else "",
+        "parameters": _count(entry.parameters),
+        "bytes": bytes_text(entry.bytes) if entry.bytes else "",
+        "needs": bytes_text(needed) if entry.computes and needed else "",
         "fits": fits,
         "refused": stopped(why),
-        "problem": stopped(translate_error(found.problem)),
-        "shown": shown,
-        "computes": found.computes,
+        "problem": stopped(translate_error(entry.problem)),
+        "shown": is_current,
+        "computes": entry.computes,
         "removable": place.origin == "opened",
     }
 
 
 def _merged_entry(place: CheckpointEntry, here: Sequence[CheckpointEntry]) -> CatalogEntry:
-    """What is computed with: of an adapter its base, as far as that is here."""
-    found = place.listed()
-    if found.base is None:
-        return found
+    """Entry of the model that computes: of an adapter its base, as far as that is here."""
+    entry = place.listed()
+    if entry.base is None:
+        return entry
     try:
         base = base_of(place, here, assumptions.hints_for(place.name, place.origin == "given"))
     except ValueError:
-        return replace(found, parameters=0)
-    return found if base is None else CheckpointEntry("", base, "").listed()
+        return replace(entry, parameters=0)
+    return entry if base is None else CheckpointEntry("", base, "").listed()
 
 
 def _format(name: str) -> str:
@@ -174,20 +174,20 @@ class Room:
     precision: str
     free: int
 
-    def needed(self, found: CatalogEntry) -> int:
+    def needed(self, entry: CatalogEntry) -> int:
         """Bytes of the weights in this precision."""
-        return memory.needed(found.parameters, DTYPES[self.precision])
+        return memory.needed(entry.parameters, DTYPES[self.precision])
 
     def fits(self, needed: int) -> bool:
         return needed * memory.SPARE <= self.free
 
-    def refusal(self, name: str, found: CatalogEntry) -> str:
-        """Why it cannot be opened, and what would help."""
+    def refusal(self, name: str, entry: CatalogEntry) -> str:
+        """Reason why it cannot be opened, and what would help."""
         sentence = _("{name} needs {needed} in {precision} and {free} are free: choose {what}")
-        fitting = [each for each in DTYPES if (room := replace(self, precision=each)).fits(room.needed(found))]
+        fitting = [each for each in DTYPES if (room := replace(self, precision=each)).fits(room.needed(entry))]
         return sentence.format(
             name=name,
-            needed=gigabytes(self.needed(found)),
+            needed=gigabytes(self.needed(entry)),
             precision=self.precision,
             free=gigabytes(self.free),
             what=fitting[0] if fitting else _("a smaller model, or a machine with more memory"),

@@ -49,16 +49,16 @@ def show_read(session: Session) -> None:
         adapter.show(session, subject, row)
         return
     try:
-        found = measured(subject)
+        statistics = measured(subject)
     except (ValueError, OSError) as error:
         st.error(as_sentence(translate_error(error)))
         return
-    if not found.table:
+    if not statistics.table:
         st.info(_("{name} holds no tensor.").format(name=literal(subject.name)))
         return
     if view != "tensors":
-        row.caption(totals(found.table), width="content")
-    VIEWS[view](session, subject, found)
+        row.caption(totals(statistics.table), width="content")
+    VIEWS[view](session, subject, statistics)
 
 
 SEGMENTS = {
@@ -77,7 +77,7 @@ class Part(StrEnum):
 
 
 def page(_model: TextModel) -> Views:
-    """What is shown reads files and not the trace, and is drawn last, by the script."""
+    """The page reads files and not the trace, and is drawn last, by the script."""
     row = st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center")
     segment = choose(_("Part of the page"), list(SEGMENTS), "open", Part.SEGMENT, lambda name: SEGMENTS[name][0], row)
     # Each part has a place of its own: what another one has drawn there goes at once, and not when this one is done.

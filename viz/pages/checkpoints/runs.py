@@ -45,34 +45,34 @@ ANY = "*.weight"
 
 def show(session: Session, row: DeltaGenerator) -> None:
     """The course of their training, or a statistic of the tensors whose names match a pattern, a line each."""
-    found = {subject.name: subject for subject in subjects()}
-    names = list(found)
+    by_name = {subject.name: subject for subject in subjects()}
+    names = list(by_name)
     part = choose(_("Part"), list(PARTS), "course", PART, PARTS.__getitem__, row)
     controls = row.container(horizontal=True, width="content") if part == "tensors" else row
-    chosen = choose_checkpoints(found, names)
+    chosen = choose_checkpoints(by_name, names)
     if len(chosen) < 2:
         st.info(_("Choose two checkpoints or more."))
         return
-    course.follow_folders(session, [found[name].path for name in chosen])
-    courses = {name: course_at(found[name]) for name in chosen}
+    course.follow_folders(session, [by_name[name].path for name in chosen])
+    courses = {name: course_at(by_name[name]) for name in chosen}
     steps = {name: each.step if (each := courses[name]) else None for name in chosen}
     known = None not in steps.values() and len(set(steps.values())) > 1
     if known:
         chosen = sorted(chosen, key=lambda name: steps[name] or 0)
     if part == "course":
-        course.show(session, [(found[name], courses[name]) for name in chosen])
+        course.show(session, [(by_name[name], courses[name]) for name in chosen])
     else:
-        show_tensors(controls, [found[name] for name in chosen], steps if known else {})
+        show_tensors(controls, [by_name[name] for name in chosen], steps if known else {})
 
 
-def choose_checkpoints(found: Mapping[str, Subject], names: Sequence[str]) -> list[str]:
+def choose_checkpoints(by_name: Mapping[str, Subject], names: Sequence[str]) -> list[str]:
     """Those that the user chose. Where all of a run were chosen, one that has come since is, too."""
-    own, before = alike(list(found.values())), st.session_state.get(ALIKE)
+    own, before = alike(list(by_name.values())), st.session_state.get(ALIKE)
     now = st.session_state.get(CHOSEN)
     if now is None or now == before:
         st.session_state[CHOSEN] = own
     else:
-        st.session_state[CHOSEN] = [name for name in now if name in found]
+        st.session_state[CHOSEN] = [name for name in now if name in by_name]
     st.session_state[ALIKE] = own
     return list(st.multiselect(_("Checkpoints"), names, key=CHOSEN, label_visibility="collapsed"))
 
@@ -106,35 +106,37 @@ def show_tensors(row: DeltaGenerator, chosen: Sequence[Subject], steps: Mapping[
         st.info(_("No tensor that all of them have matches “{pattern}”.").format(pattern=literal((pattern or "")[:60])))
         return
     known = bool(steps)
-    follow([run.found for run in rows], lambda: view(CHART, steps_chart(rows, wanted, str(statistic), known)))
+    follow([run.measurements for run in rows], lambda: view(CHART, steps_chart(rows, wanted, str(statistic), known)))
     data_table("steps_data", lambda: steps_table(rows, wanted, str(statistic)), f"steps-{statistic}")
 
 
-def alike(found: Sequence[Subject]) -> list[str]:
+def alike(candidates: Sequence[Subject]) -> list[str]:
     """Those to begin with: whose names and shapes of tensors are the shown model's, else the largest such group."""
     groups: dict[Hashable, list[str]] = {}
-    for subject in found:
+    for subject in candidates:
         try:
             key = frozenset((info.name, info.shape) for info in subject.table())
         except (ValueError, OSError):
             continue
         groups.setdefault(key, []).append(subject.name)
-    shown = st.session_state.get(Key.MODEL)
-    best = max(groups.values(), key=lambda names: (len(names) > 1, shown in names, len(names)), default=[])
-    return best if len(best) > 1 else [subject.name for subject in found[:2]]
+    model_name = st.session_state.get(Key.MODEL)
+    best = max(groups.values(), key=lambda names: (len(names) > 1, model_name in names, len(names)), default=[])
+    return best if len(best) > 1 else [subject.name for subject in candidates[:2]]
 
 
 def tensors(runs: Sequence[Run], pattern: str) -> list[str]:
     """The names that all have and that match: * is any text, ? any letter, without either a part of the name."""
-    common = set.intersection(*({info.name for info in run.found.table} for run in runs))
+    common = set.intersection(*({info.name for info in run.measurements.table} for run in runs))
     wanted = pattern if any(sign in pattern for sign in "*?[") else f"*{pattern}*"
     return [
-        info.name for info in runs[-1].found.table if info.name in common and fnmatch.fnmatchcase(info.name, wanted)
+        info.name
+        for info in runs[-1].measurements.table
+        if info.name in common and fnmatch.fnmatchcase(info.name, wanted)
     ]
 
 
 def course_at(subject: Subject) -> Course | None:
-    """What the files of a checkpoint say of its training; None, and a sentence, where they are damaged."""
+    """Record of a checkpoint's training, from its files; None, and a sentence, where they are damaged."""
     try:
         return course_of(subject.path)
     except CheckpointError as error:
@@ -147,14 +149,17 @@ def course_at(subject: Subject) -> Course | None:
 MOST = 60  # lines; a pattern chooses fewer
 NAMED = 12  # lines with a legend; of more, the pointer says them
 STATISTICS: dict[str, tuple[str, Callable[[Statistics, int], float]]] = {
-    "norm": (Message("norm ‖W‖"), lambda found, count: math.sqrt(count) * math.hypot(found.mean, found.deviation)),
-    "deviation": (Message("deviation"), lambda found, _count: found.deviation),
-    "mean": (Message("mean"), lambda found, _count: found.mean),
-    "minimum": (Message("least"), lambda found, _count: found.minimum),
-    "maximum": (Message("greatest"), lambda found, _count: found.maximum),
-    "zeros": (Message("share of zeros"), lambda found, _count: found.zeros),
-    "nan": (Message("NaN values"), lambda found, _count: found.nan),
-    "infinite": (Message("infinite values"), lambda found, _count: found.infinite),
+    "norm": (
+        Message("norm ‖W‖"),
+        lambda numbers, count: math.sqrt(count) * math.hypot(numbers.mean, numbers.deviation),
+    ),
+    "deviation": (Message("deviation"), lambda numbers, _count: numbers.deviation),
+    "mean": (Message("mean"), lambda numbers, _count: numbers.mean),
+    "minimum": (Message("least"), lambda numbers, _count: numbers.minimum),
+    "maximum": (Message("greatest"), lambda numbers, _count: numbers.maximum),
+    "zeros": (Message("share of zeros"), lambda numbers, _count: numbers.zeros),
+    "nan": (Message("NaN values"), lambda numbers, _count: numbers.nan),
+    "infinite": (Message("infinite values"), lambda numbers, _count: numbers.infinite),
 }
 
 
@@ -164,26 +169,30 @@ class Run:
 
     name: str
     place: int
-    found: TensorStatistics
+    measurements: TensorStatistics
 
     def value(self, tensor: str, statistic: str) -> float:
-        info = next(each for each in self.found.table if each.name == tensor)
-        found = self.found.of(info)
+        info = next(each for each in self.measurements.table if each.name == tensor)
+        numbers = self.measurements.of(info)
         return (
-            math.nan if found is None else STATISTICS[statistic][1](found, info.elements - found.nan - found.infinite)
+            math.nan
+            if numbers is None
+            else STATISTICS[statistic][1](numbers, info.elements - numbers.nan - numbers.infinite)
         )
 
 
 def steps_chart(runs: Sequence[Run], tensors: Sequence[str], statistic: str, known: bool) -> Chart:
     """A line for each tensor. known: places are steps; else the checkpoints stand side by side."""
     places = np.array([run.place for run in runs] if known else range(len(runs)), np.float32)
-    shown = list(tensors[:MOST])
-    before = common_part(shown)
+    drawn_names = list(tensors[:MOST])
+    before = common_part(drawn_names)
     series = []
-    for number, name in enumerate(shown):
+    for number, name in enumerate(drawn_names):
         values = np.array([run.value(name, statistic) for run in runs])
         colour = f"hsl({number * 137.5 % 360:.1f}, 65%, 45%)"
-        series.append(Series(name[len(before) :][-60:] or name[-60:], places, values, colour, quiet=len(shown) > NAMED))
+        series.append(
+            Series(name[len(before) :][-60:] or name[-60:], places, values, colour, quiet=len(drawn_names) > NAMED)
+        )
     title = STATISTICS[statistic][0]
     sentence: str = Message("{count} tensors in {runs} checkpoints", count=len(tensors), runs=len(runs))
     if len(tensors) > MOST:
@@ -196,7 +205,7 @@ def steps_chart(runs: Sequence[Run], tensors: Sequence[str], statistic: str, kno
     names = [run.name[:24] for run in runs]
     marks = [{"x": run.place, "text": name} for run, name in zip(runs, names, strict=True)]
     x = Axis(Message("step")) if known else Axis(Message("checkpoint"), names, "")
-    stamp, alt = f"{statistic} {len(shown)} {len(runs)}", joined("", title, ", ", sentence, f": {ends}.")
+    stamp, alt = f"{statistic} {len(drawn_names)} {len(runs)}", joined("", title, ", ", sentence, f": {ends}.")
     about = About(Message("One number of each tensor over the checkpoints, read from their files."), ran=[measure])
     heading = Caption(title, f"steps-{statistic}", stamp, sentence=sentence, alt=alt, about=about)
     drawn = marks if known and len(runs) <= 6 else ()
@@ -204,7 +213,7 @@ def steps_chart(runs: Sequence[Run], tensors: Sequence[str], statistic: str, kno
 
 
 def common_part(names: Sequence[str]) -> str:
-    """What all names begin with, up to a dot."""
+    """Common prefix of all names, up to a dot."""
     if len(names) < 2:
         return ""
     first, last = min(names), max(names)

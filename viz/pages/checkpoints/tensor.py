@@ -43,10 +43,10 @@ DETAILS = {
 CLOSER = 48  # rows and columns that a click looks at
 
 
-def show(subject: Subject, found: TensorStatistics, info: TensorInfo) -> None:
+def show(subject: Subject, all_statistics: TensorStatistics, info: TensorInfo) -> None:
     """The chosen tensor; its numbers are computed once. Of a single number all is said in the heading."""
     heading = title(info, f"{shape_text(info.shape)} · {type_text(info)} · {bytes_text(info.bytes)}")
-    weight = weight_of(subject, found, info)
+    weight = weight_of(subject, all_statistics, info)
     if isinstance(weight, str):
         st.caption(literal(weight))
         return
@@ -75,37 +75,37 @@ def title(info: TensorInfo, sizes: str) -> DeltaGenerator:
 
 
 def beside(*parts: Callable[[], None]) -> None:
-    """What can be opened below a view: the explanation, and the data beside it."""
+    """Boxes to open below a view: the explanation, and the data beside it."""
     for place, part in zip(st.columns(len(parts)), parts, strict=True):
         with place:
             part()
 
 
-def weight_of(subject: Subject, found: TensorStatistics, info: TensorInfo) -> Weight | str:
+def weight_of(subject: Subject, all_statistics: TensorStatistics, info: TensorInfo) -> Weight | str:
     """The tensor with its statistics, or why there is nothing to show, in a sentence."""
-    statistics = found.of(info)
-    if statistics is None and info.place in found.errors:
-        return translate_error(found.errors[info.place])
+    statistics = all_statistics.of(info)
+    if statistics is None and info.place in all_statistics.errors:
+        return translate_error(all_statistics.errors[info.place])
     if statistics is None and not weights.readable(info):
         return _(
             "Type {dtype}: it is listed but not measured, as nothing here reads its values as real numbers."
         ).format(dtype=info.dtype)
     if statistics is None:
         try:
-            statistics = found.remember(("statistics", info.place), lambda: weights.statistics(info.load()))
+            statistics = all_statistics.remember(("statistics", info.place), lambda: weights.statistics(info.load()))
         except (ValueError, RuntimeError) as error:
             return translate_error(error)
     if not statistics.sampled:
         return _("This tensor has no finite value: {nan} NaN, {infinite} infinite.").format(
             nan=f"{statistics.nan:,}", infinite=f"{statistics.infinite:,}"
         )
-    return Weight(subject.name, info, statistics, found.remember, found.remembers)
+    return Weight(subject.name, info, statistics, all_statistics.remember, all_statistics.remembers)
 
 
-def spread(shown: list[Weight]) -> None:
+def spread(weights_drawn: list[Weight]) -> None:
     """The histogram, of one tensor or of two."""
     log = choose(_("Counts"), list(COUNTS), "linear", LOG, COUNTS.__getitem__, st.container()) == "log"
-    figure_view(HISTOGRAM, tensor_figures.histogram(shown, log))()
+    figure_view(HISTOGRAM, tensor_figures.histogram(weights_drawn, log))()
 
 
 def draw_matrix(weight: Weight, blocks: Callable[[Region, bool], Blocks], difference: bool = False) -> None:
@@ -119,9 +119,9 @@ def draw_matrix(weight: Weight, blocks: Callable[[Region, bool], Blocks], differ
     region = Region(rows, columns)
     if region != full:
         row.button(_("whole"), on_click=forget_region, key="w_whole")
-    made = blocks(region, largest)
-    figure = tensor_figures.value_map(weight, made, region, largest, difference)
-    figure_view(MAP, figure, cell=partial(on_cell, region, made[1], full))()
+    drawn = blocks(region, largest)
+    figure = tensor_figures.value_map(weight, drawn, region, largest, difference)
+    figure_view(MAP, figure, cell=partial(on_cell, region, drawn[1], full))()
 
 
 def range_field(place: DeltaGenerator, key: str, end: int) -> tuple[int, int]:
@@ -266,8 +266,8 @@ def show_pair(before: Subject, after: Subject, info: TensorInfo, equal: bool) ->
         return
     weights = []
     for letter, subject in zip("AB", (before, after), strict=True):
-        found = measured(subject)
-        weight = weight_of(subject, found, next(each for each in found.table if each.name == info.name))
+        statistics = measured(subject)
+        weight = weight_of(subject, statistics, next(each for each in statistics.table if each.name == info.name))
         if isinstance(weight, str):
             st.caption(literal(f"{subject.name}: {weight}"))
             return

@@ -38,7 +38,7 @@ def head_panels(
     about: About,
 ) -> Panels:
     """Maps (layer, head) side by side on one scale from 0, or −high, to `high`."""
-    shown = []
+    panels = []
     for name, tensor in values.items():
         each = array(tensor)
         known = ~np.isnan(each)
@@ -48,10 +48,10 @@ def head_panels(
         layers, heads = each.shape
         rows, columns = Axis(Message("layer"), labels(layers)), Axis(Message("head"), labels(heads))
         numbers = np.nan_to_num(each)
-        shown.append(Panel(name, rows, columns, known, numbers, note=note, scale=scale, framed=chosen, choose=True))
+        panels.append(Panel(name, rows, columns, known, numbers, note=note, scale=scale, framed=chosen, choose=True))
     above = caption(inputs, title, file, sentence=Message("of every head; a click chooses one"), about=about)
     cells = (Message("layer"), Message("head"), quantity, Message("masked"))
-    return Panels(above, shown, slot=150, cell=34, cells=cells, words={"missing": Message("masked")})
+    return Panels(above, panels, slot=150, cell=34, cells=cells, words={"missing": Message("masked")})
 
 
 def labels(count: int) -> list[str]:
@@ -88,5 +88,5 @@ def choose_kind(model: TextModel, place: DeltaGenerator) -> AttentionKind:
 
 def choose_head(cell: dict[str, Any]) -> None:
     """The clicked cell of the panels; on the label of a whole row or column there is one number alone."""
-    found = {"layer": int(cell["row"]), "head": int(cell["column"])}
-    current_session().select(**{name: place for name, place in found.items() if place >= 0})
+    places = {"layer": int(cell["row"]), "head": int(cell["column"])}
+    current_session().select(**{name: place for name, place in places.items() if place >= 0})

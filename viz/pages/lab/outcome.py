@@ -81,10 +81,10 @@ class VerdictFindings(Findings):
     going: bool = False
 
     def placed(self) -> list[Placed]:
-        said = f" :gray[· {guessed}]" if (guessed := self.guess_words()) else ""
+        guess = f" :gray[· {guessed}]" if (guessed := self.guess_words()) else ""
         verdict = verdict_words(self.verdict)
         chip = f":gray-badge[{_('so far:')} {verdict}]" if self.going else f":{CHIPS[self.verdict]}-badge[{verdict}]"
-        st.markdown(f"{chip} {literal(self.reason)}{said}")
+        st.markdown(f"{chip} {literal(self.reason)}{guess}")
         if self.rule:
             st.caption(f"**{_('Rule:')}** {literal(self.rule)}")
         if self.truth:
@@ -215,11 +215,11 @@ def drawn_curve(curve: Curve, number: int) -> Sequence[Series]:
     """A curve, and faint, the ends of its range over the seeds. number: of its colour."""
     name, colour, dash = rounded(curve.name), COLOURS[number % len(COLOURS)], curve.dash or number >= len(COLOURS)
     xs = np.asarray(curve.xs, float)
-    found = [Series(name, xs, np.asarray(curve.ys, float), colour, curve.style, dash=dash, quiet=curve.beside)]
+    series = [Series(name, xs, np.asarray(curve.ys, float), colour, curve.style, dash=dash, quiet=curve.beside)]
     for end in (curve.low, curve.high):
         if end is not None:
-            found.append(Series(name, xs, np.asarray(end, float), colour + FAINT, quiet=True))
-    return found
+            series.append(Series(name, xs, np.asarray(end, float), colour + FAINT, quiet=True))
+    return series
 
 
 def frame(table: Table) -> pd.DataFrame:
@@ -249,9 +249,9 @@ def numbers_of(outcome: Outcome) -> pd.DataFrame:
                 cells = list(map(words, line))
                 lines += [(title, cells[0], column, cell) for column, cell in zip(columns[1:], cells[1:], strict=True)]
     columns = [_("quantity"), _("seed, row or curve"), _("unit, column or place"), _("value")]
-    found = pd.DataFrame(lines, columns=columns)
-    found[columns[3]] = found[columns[3]].astype(str)
-    return found
+    table = pd.DataFrame(lines, columns=columns)
+    table[columns[3]] = table[columns[3]].astype(str)
+    return table
 
 
 def cells_of(grid: Grid) -> list[tuple[str, str, str, float | str]]:

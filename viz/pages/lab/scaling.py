@@ -83,7 +83,7 @@ QUANTITIES = {
 
 
 def about_heads(quantity: str) -> About:
-    """Of the maps of the loaded model's heads."""
+    """Explanation of the maps of the loaded model's heads."""
     sentence = {
         "entropy": Message(
             "Each cell is a head of this model: how evenly it divides its weights, with 1/√d_k and without."
@@ -119,7 +119,7 @@ def of_model(session: Session, kind: AttentionKind) -> Findings:
     """
     inputs, pin = session.inputs, session.pin
     trace = inputs.trace
-    found = current_session().cached(Part.FOUND, (trace, kind), lambda: heads_of(trace, kind))
+    own = current_session().cached(Part.FOUND, (trace, kind), lambda: heads_of(trace, kind))
     pinned = None
     if pin is not None and pin.trace.attention_paths(kind):
         pinned, _lacking = unless_absent(
@@ -135,10 +135,10 @@ def of_model(session: Session, kind: AttentionKind) -> Findings:
         return view(key, head_panels(inputs, named, title, quantity, top, place, key, about), cell=choose_head)
 
     rows = [
-        [both(found.entropy, Message("Mean entropy of the weights, nats"), Message("entropy (nats)"), Part.HEADS)],
-        [both(found.derivative, Message("Median derivative of the softmax"), "‖∂w/∂s‖", Part.MOVES)],
+        [both(own.entropy, Message("Mean entropy of the weights, nats"), Message("entropy (nats)"), Part.HEADS)],
+        [both(own.derivative, Message("Median derivative of the softmax"), "‖∂w/∂s‖", Part.MOVES)],
     ]
-    return Findings([model_verdict(found, pinned)], rows)
+    return Findings([model_verdict(own, pinned)], rows)
 
 
 def heads_of(trace: Trace, kind: AttentionKind) -> BothWays:
@@ -147,10 +147,10 @@ def heads_of(trace: Trace, kind: AttentionKind) -> BothWays:
     return both_ways(maps)
 
 
-def model_verdict(found: BothWays, pinned: BothWays | None) -> str:
+def model_verdict(own: BothWays, pinned: BothWays | None) -> str:
     """The heads' entropy and derivative with the factor and without, on this text."""
-    entropies = [mean(each) for each in found.entropy]
-    typical = [float(each.nanmedian()) for each in found.derivative]
+    entropies = [mean(each) for each in own.entropy]
+    typical = [float(each.nanmedian()) for each in own.derivative]
     sentence = _(
         "This model's heads, d_k = {d_k}, computed with the factor {factor}: mean entropy {on} nats with 1/√d_k, {off} "
         "without; the median derivative {derivative} against {other}. {verdict}"
@@ -162,9 +162,9 @@ def model_verdict(found: BothWays, pinned: BothWays | None) -> str:
         verdict = _("Without it the derivative would be less than a tenth.")
     else:
         verdict = _("Without it the derivative would be a tenth at least.")
-    said = sentence.format(
-        d_k=found.d_k,
-        factor=significant(found.factor),
+    text = sentence.format(
+        d_k=own.d_k,
+        factor=significant(own.factor),
         on=significant(entropies[1]),
         off=significant(entropies[0]),
         derivative=significant(typical[1]),
@@ -173,5 +173,5 @@ def model_verdict(found: BothWays, pinned: BothWays | None) -> str:
     )
     if pinned is not None:
         values = [significant(mean(each)) for each in pinned.entropy]
-        said = in_turn(said, _("Pinned: {on} with, {off} without.").format(on=values[1], off=values[0]))
-    return said
+        text = in_turn(text, _("Pinned: {on} with, {off} without.").format(on=values[1], off=values[0]))
+    return text

@@ -129,7 +129,7 @@ def plane_findings() -> Findings:
 
 
 def typed_vectors() -> Places:
-    """Of this session, else of the address, else the counter-example."""
+    """Vectors of this session, else of the address, else the counter-example."""
     session = current_session()
     if Part.VECTORS not in session.memory:
         session.memory[Part.VECTORS] = read((session.address.get(Part.VECTORS) or "").split(",")) or COUNTER
@@ -140,12 +140,12 @@ def typed_vectors() -> Places:
 def read(numbers: Sequence[object]) -> Places | None:
     """Three pairs of numbers; None if they are not."""
     try:
-        found = [float(str(each)) for each in numbers]
+        numbers_read = [float(str(each)) for each in numbers]
     except ValueError:
         return None
-    if len(found) != 6 or not all(math.isfinite(each) and abs(each) <= FARTHEST for each in found):
+    if len(numbers_read) != 6 or not all(math.isfinite(each) and abs(each) <= FARTHEST for each in numbers_read):
         return None
-    return ((found[0], found[1]), (found[2], found[3]), (found[4], found[5]))
+    return ((numbers_read[0], numbers_read[1]), (numbers_read[2], numbers_read[3]), (numbers_read[4], numbers_read[5]))
 
 
 def keep(places: Places) -> None:
@@ -236,25 +236,25 @@ def model_findings(kind: AttentionKind) -> Findings:
     inputs = session.inputs
     trace = inputs.trace
     maps = Maps(trace, kind)
-    found = session.cached(Part.FOUND, (trace, kind), lambda: agreement(maps))
+    own = session.cached(Part.FOUND, (trace, kind), lambda: agreement(maps))
     chosen = session.fit_selection(maps.layers, maps.heads, maps.queries)
     side = sides(trace, kind)[0]
     query = tokens(trace, side)[chosen.query]
     ranked = rank(trace, kind, chosen)
     other, pinned = of_pinned(session, kind, chosen, side)
     values: dict[str, Tensor] = {
-        Message("same best key"): found.same_best.nanmean(dim=-1),
-        Message("rank correlation"): found.correlation.nanmean(dim=-1),
+        Message("same best key"): own.same_best.nanmean(dim=-1),
+        Message("rank correlation"): own.correlation.nanmean(dim=-1),
     }
     title, place = Message("How far dot product and cosine agree"), (chosen.layer, chosen.head)
     heads = head_panels(inputs, values, title, Message("share"), 1.0, place, Part.HEADS, ABOUT_AGREEMENT)
     rows = [
         [view(Part.HEADS, heads, cell=choose_head)],
-        [view(Part.QUERIES, query_chart(inputs, found, other, side, chosen), place=on_query)],
+        [view(Part.QUERIES, query_chart(inputs, own, other, side, chosen), place=on_query)],
         [view(Part.SCATTER, scatter(inputs, ranked, pinned, query))],
     ]
-    said = [model_verdict(found, other), query_verdict(ranked, query)]
-    return Findings(said, rows, partial(ranked_table, ranked), "dot-product-cosine")
+    verdicts = [model_verdict(own, other), query_verdict(ranked, query)]
+    return Findings(verdicts, rows, partial(ranked_table, ranked), "dot-product-cosine")
 
 
 def of_pinned(
@@ -266,21 +266,26 @@ def of_pinned(
     pin, trace = session.pin, session.pin.trace
     if not trace.attention_paths(kind):
         return None, None
-    found, _lacking = unless_absent(
+    pinned_agreement, _lacking = unless_absent(
         lambda: cached_for_pin(pin, "agreement", (kind,), lambda: agreement(Maps(trace, kind)))
     )
     alignment = session.comparison.source if side == "source" else session.comparison.target
     query = alignment.places[chosen.query]
-    if found is None or query < 0 or chosen.layer >= len(found.same_best) or chosen.head >= found.same_best.shape[1]:
-        return found, None
-    return found, rank(trace, kind, replace(chosen, query=query))
+    if (
+        pinned_agreement is None
+        or query < 0
+        or chosen.layer >= len(pinned_agreement.same_best)
+        or chosen.head >= pinned_agreement.same_best.shape[1]
+    ):
+        return pinned_agreement, None
+    return pinned_agreement, rank(trace, kind, replace(chosen, query=query))
 
 
 @live
 def on_query(clicked: dict[str, Any]) -> None:
-    found: Agreement = current_session().memory[Part.FOUND][1]
+    own: Agreement = current_session().memory[Part.FOUND][1]
     index = int(clicked["index"])
-    current_session().select(query=int(found.queries[index]))
+    current_session().select(query=int(own.queries[index]))
 
 
 @dataclass(frozen=True)
@@ -293,8 +298,8 @@ class Ranked:
 
 def rank(trace: Trace, kind: AttentionKind, chosen: Selection) -> Ranked:
     keys = rank_keys(Maps(trace, kind), chosen.layer, chosen.head, chosen.query)
-    asked = tokens(trace, sides(trace, kind)[1])
-    return Ranked(keys, [asked[place] for place in keys.places])
+    key_tokens = tokens(trace, sides(trace, kind)[1])
+    return Ranked(keys, [key_tokens[place] for place in keys.places])
 
 
 def scatter(inputs: Inputs, ranked: Ranked, pinned: Ranked | None, query: str) -> Chart:
@@ -314,11 +319,11 @@ def dots_of(name: str, ranked: Ranked, colour: str) -> Series:
     return Series(name, array(ranked.keys.cosine), array(ranked.keys.dot), colour, "dots", labels=ranked.labels)
 
 
-def query_chart(inputs: Inputs, found: Agreement, other: Agreement | None, side: str, chosen: Selection) -> Chart:
+def query_chart(inputs: Inputs, own: Agreement, other: Agreement | None, side: str, chosen: Selection) -> Chart:
     """The rank correlation of each query of the chosen head."""
-    places, head = found.queries.numpy(), (chosen.layer, chosen.head)
-    series = [Series(Message("now"), places, array(found.correlation[head]), COLOURS[0], "dots")]
-    if other is not None and other.correlation.shape == found.correlation.shape:
+    places, head = own.queries.numpy(), (chosen.layer, chosen.head)
+    series = [Series(Message("now"), places, array(own.correlation[head]), COLOURS[0], "dots")]
+    if other is not None and other.correlation.shape == own.correlation.shape:
         series.append(Series(Message("pinned"), places, array(other.correlation[head]), PINNED, "dots"))
     name = Message("Each query of head {layer}.{head}", layer=chosen.layer + 1, head=chosen.head + 1)
     above = caption(inputs, name, "rank-correlation", sentence=Message("a click chooses one"), about=ABOUT_QUERIES)
@@ -326,33 +331,33 @@ def query_chart(inputs: Inputs, found: Agreement, other: Agreement | None, side:
     return Chart(above, series, x, y, tall=150, chosen=chosen.query)
 
 
-def model_verdict(found: Agreement, other: Agreement | None) -> str:
+def model_verdict(own: Agreement, other: Agreement | None) -> str:
     """Share of queries whose best key is the same, over all heads."""
-    usable = int((~found.same_best.isnan()).sum())
+    usable = int((~own.same_best.isnan()).sum())
     if not usable:
         return _("No query of this text sees two keys: there is nothing to rank.")
     sentence = _(
         "In this model, over {count} queries of all heads: the key with the largest dot product is also the one with "
         "the largest cosine in {share}; mean rank correlation {rho}. {verdict}"
     )
-    said = sentence.format(
+    text = sentence.format(
         count=f"{usable:,}",
-        share=percent(found.share),
-        rho=significant(mean(found.correlation)),
+        share=percent(own.share),
+        rho=significant(mean(own.correlation)),
         verdict=_("On this text the two never choose differently.")
-        if found.share == 1.0
+        if own.share == 1.0
         else _("So the dot product often stands for similarity, and not always: the lengths of the keys count.")
-        if found.share >= 0.5
+        if own.share >= 0.5
         else _("So the lengths of the keys decide more often than their directions."),
     )
     if other is not None and bool((~other.same_best.isnan()).any()):
         pinned = _("In the pinned trace: {share}, {rho}.")
-        said = in_turn(said, pinned.format(share=percent(other.share), rho=significant(mean(other.correlation))))
-    return said
+        text = in_turn(text, pinned.format(share=percent(other.share), rho=significant(mean(other.correlation))))
+    return text
 
 
 def query_verdict(ranked: Ranked, query: str) -> str:
-    """Which key each of the two prefers."""
+    """The key that each of the two prefers."""
     if len(ranked.labels) < 2:
         return _("The query {query} sees fewer than two keys.").format(query=f"“{token_sign(query)}”")
     by_dot, by_cosine = (int(values.argmax()) for values in (ranked.keys.dot, ranked.keys.cosine.nan_to_num(-2)))

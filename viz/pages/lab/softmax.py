@@ -198,18 +198,18 @@ def table(subject: Subject, temperature: float) -> pd.DataFrame:
 def bars(subject: Subject, temperature: float) -> Chart:
     """The weights at this temperature, beside those at temperature 1."""
     weights = (subject.scores / temperature).softmax(dim=-1)
-    shown = np.sort(np.argsort(-array(weights), kind="stable")[:MOST])
-    places = np.arange(len(shown))
+    largest = np.sort(np.argsort(-array(weights), kind="stable")[:MOST])
+    places = np.arange(len(largest))
     name = Message("at T = {temperature}", temperature=significant(temperature))
-    series = [Series(name, places, array(weights)[shown], WEIGHT, "bars")]
+    series = [Series(name, places, array(weights)[largest], WEIGHT, "bars")]
     if temperature != 1:
-        before = array(subject.scores.softmax(dim=-1))[shown]
+        before = array(subject.scores.softmax(dim=-1))[largest]
         series.insert(0, Series(Message("at T = 1"), places, before, EXPECTED, "bars"))
     title, stamp = Message("Weights of {query}", query=subject.name), joined(" ", subject.name, f"{temperature:g}")
     above = Caption(
-        title, "softmax-weights", stamp, left_out(len(weights) - len(shown)), "softmax(s/T)", about=ABOUT_BARS
+        title, "softmax-weights", stamp, left_out(len(weights) - len(largest)), "softmax(s/T)", about=ABOUT_BARS
     )
-    keys = Axis(Message("key"), [subject.labels[place] for place in shown], subject.side)
+    keys = Axis(Message("key"), [subject.labels[place] for place in largest], subject.side)
     return Chart(above, series, keys, Axis(Message("weight"), low=0.0, high=1.0), tall=210, summed=True)
 
 
@@ -235,12 +235,12 @@ def left_out(count: int) -> str:
 
 def curves(subject: Subject, temperature: float) -> Chart:
     """Largest weight, entropy and what is left of the derivative, over the temperature."""
-    found = saturation(subject.scores, TEMPERATURES)
+    saturations = saturation(subject.scores, TEMPERATURES)
     xs = np.array(TEMPERATURES)
     series = [
-        Series(Message("largest weight"), xs, array(found.largest), LARGEST),
-        Series(Message("entropy / ln n"), xs, array(found.entropy), SMALL),
-        Series("‖∂w/∂s‖", xs, array(found.derivative), WEIGHT),
+        Series(Message("largest weight"), xs, array(saturations.largest), LARGEST),
+        Series(Message("entropy / ln n"), xs, array(saturations.entropy), SMALL),
+        Series("‖∂w/∂s‖", xs, array(saturations.derivative), WEIGHT),
     ]
     if subject.pinned is not None:
         other = saturation(subject.pinned, TEMPERATURES)
@@ -295,15 +295,15 @@ def limits_said(subject: Subject, limits: Thresholds) -> list[str]:
             return [_("Not even times 10⁹ does the largest weight exceed {sure}.").format(sure=SURE)]
         sentence = _("The {count} largest scores are equal: however large they are, each gets {share}, never more.")
         return [sentence.format(count=ties, share=percent(1 / ties))]
-    said = [
+    sentences = [
         _("Scores times {factor}: the largest weight exceeds {sure}.").format(
             factor=significant(limits.sure), sure=SURE
         )
     ]
     if limits.own_gradient is not None:
         sentence = _("Times {factor}: its own gradient ∂w/∂s is exactly 0 in float32.")
-        said.append(sentence.format(factor=significant(limits.own_gradient)))
+        sentences.append(sentence.format(factor=significant(limits.own_gradient)))
     if limits.all_gradients is not None:
         sentence = _("Times {factor}: all gradients of the softmax are exactly 0 in float32.")
-        said.append(sentence.format(factor=significant(limits.all_gradients)))
-    return [in_turn(*said)]
+        sentences.append(sentence.format(factor=significant(limits.all_gradients)))
+    return [in_turn(*sentences)]

@@ -93,7 +93,7 @@ def controls() -> Live:
 
 
 def findings(scaled: bool, step: float) -> Findings:
-    """Of the cells as they are typed; while one of them is no number, of those before."""
+    """Findings on the cells as they are typed; while one of them is no number, on those before."""
     typed = texts()
     bad: CellError | None = None
     try:
@@ -103,9 +103,9 @@ def findings(scaled: bool, step: float) -> Findings:
     good: dict[str, Rows] = current_session().memory.get(Part.GOOD, DOCUMENT)
     steps, other = take_steps(good, scaled), take_steps(good, not scaled)
     wrong = (place_of(bad), bad_words(bad)) if bad else (-1, "")
-    shown = view(Part.MATRICES, matrices(steps, typed, step, wrong), edit=on_edit)
-    said = [wrong[1]] if bad else verdicts(steps, other, step, scaled)
-    return Findings(said, [[shown]], shown.table, "worked-example")
+    figure = view(Part.MATRICES, matrices(steps, typed, step, wrong), edit=on_edit)
+    sentences = [wrong[1]] if bad else verdicts(steps, other, step, scaled)
+    return Findings(sentences, [[figure]], figure.table, "worked-example")
 
 
 def matrices(steps: Steps, texts: Sequence[str], step: float, wrong: tuple[int, str]) -> Matrices:
@@ -159,13 +159,13 @@ def about(factor: float) -> About:
 
 def typed_matrices() -> list[Matrix]:
     """Those that are typed into."""
-    found, first = [], 0
+    matrices_typed, first = [], 0
     formulas = Message("inputs"), Message("for queries"), Message("for keys"), Message("for values")
     for (name, (rows, columns)), formula in zip(SHAPES.items(), formulas, strict=True):
         down, across = ([str(number) for number in range(1, count + 1)] for count in (rows, columns))
-        found.append(Matrix(name, formula, COLOURS[name], rows=down, columns=across, first=first))
+        matrices_typed.append(Matrix(name, formula, COLOURS[name], rows=down, columns=across, first=first))
         first += rows * columns
-    return found
+    return matrices_typed
 
 
 def place_of(bad: CellError) -> int:
@@ -196,7 +196,7 @@ def verdicts(steps: Steps, other: Steps, step: float, scaled: bool) -> list[str]
         "First input: the true weights are {weights}, its output {output}; "
         "rounded to multiples of {step}: {rounded}, {wrong}."
     )
-    said = [
+    sentences = [
         first.format(
             weights=written(steps.weights[0]),
             output=f"({written(steps.outputs[0])})",
@@ -206,25 +206,25 @@ def verdicts(steps: Steps, other: Steps, step: float, scaled: bool) -> list[str]
         )
     ]
     if float(error.max()) < 1e-9:
-        said.append(_("Here the rounding changes no output."))
+        sentences.append(_("Here the rounding changes no output."))
     else:
         worst = int(error.amax(dim=-1).argmax())
         sentence = _("The rounding moves the outputs by up to {error}, most that of input {number}.")
-        said.append(sentence.format(error=significant(float(error.max())), number=worst + 1))
+        sentences.append(sentence.format(error=significant(float(error.max())), number=worst + 1))
     sums = rounded.sum(dim=-1)
     if (off := (sums - 1).abs() > 1e-9).any():
         at = int(off.nonzero()[0])
         sentence = _("Rounded, the weights of input {number} sum to {total}: they are no distribution any more.")
-        said.append(sentence.format(number=at + 1, total=significant(float(sums[at]))))
+        sentences.append(sentence.format(number=at + 1, total=significant(float(sums[at]))))
     else:
-        said.append(_("Rounded, the weights of every input still sum to 1."))
+        sentences.append(_("Rounded, the weights of every input still sum to 1."))
     moved = float((other.outputs - steps.outputs).abs().max())
     sentence = (
         _("Without 1/√d_k the first weights would be {weights}; the outputs differ by up to {moved}.")
         if scaled
         else _("With 1/√d_k the first weights would be {weights}; the outputs differ by up to {moved}.")
     )
-    return [*said, sentence.format(weights=written(other.weights[0]), moved=significant(moved))]
+    return [*sentences, sentence.format(weights=written(other.weights[0]), moved=significant(moved))]
 
 
 def written(values: Tensor) -> str:
@@ -238,8 +238,8 @@ def texts() -> list[str]:
         standard = texts_of(DOCUMENT)
         given = (session.address.get(Part.EXAMPLE) or "").split(",")
         session.memory[Part.TEXTS] = [each[:24] for each in given] if len(given) == len(standard) else standard
-    found: list[str] = session.memory[Part.TEXTS]
-    return found
+    cells: list[str] = session.memory[Part.TEXTS]
+    return cells
 
 
 def keep(typed: list[str]) -> None:
@@ -247,8 +247,8 @@ def keep(typed: list[str]) -> None:
     session = current_session()
     session.memory[Part.TEXTS] = typed
     written = ",".join(each.strip() for each in typed)
-    told = typed != texts_of(DOCUMENT) and len(written) <= LONGEST and written.count(",") == len(typed) - 1
-    session.address.set(Part.EXAMPLE, written if told else None)
+    changed = typed != texts_of(DOCUMENT) and len(written) <= LONGEST and written.count(",") == len(typed) - 1
+    session.address.set(Part.EXAMPLE, written if changed else None)
 
 
 @live

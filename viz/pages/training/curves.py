@@ -82,7 +82,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Look:
-    """What the user chose. keep: the weight of the past in the average."""
+    """Choices of the user. keep: the weight of the past in the average."""
 
     keep: float
     log: bool
@@ -90,7 +90,7 @@ class Look:
 
 
 class Table:
-    """What is drawn now of some runs; read once for all charts."""
+    """Curves of some runs as they are drawn now; read once for all charts."""
 
     def __init__(self, runs: Sequence[Run]) -> None:
         self._dense = {run.number: (run.curves.table(), {n: i for i, n in enumerate(run.curves.names)}) for run in runs}
@@ -104,8 +104,8 @@ class Table:
         (steps, values), columns = self._dense[run.number]
         column = columns[name]
         if column >= values.shape[1]:  # not measured at every step
-            places, found = run.curves.get(name)
-            return places.astype(float), found
+            places, ys = run.curves.get(name)
+            return places.astype(float), ys
         measured = ~np.isnan(values[:, column])
         return steps[measured].astype(float), values[measured, column]
 
@@ -248,7 +248,7 @@ def heads_of(kind: AttentionKind, run: Run, parent: Run | None) -> dict[str, lis
 
 
 def about(quantity: str) -> About:
-    """Of a curve of this quantity."""
+    """Explanation of a curve of this quantity."""
     from model.analysis.feed_forward import SMALL, off, threshold
     from model.analysis.head_metrics import entropy
     from model.training.gradients import Gains, Gradients
@@ -327,14 +327,14 @@ def curve_chart(title: str, lines: Sequence[Line], table: Table, look: Look, run
     series: list[Series] = []
     for line in lines:
         xs, ys = table.get(line.run, line.name)
-        kept = outline(xs, ys, most)
+        points = outline(xs, ys, most)
         quiet = len(lines) == 1 or len(lines) > LEGIBLE or (line.dash and "/" in line.name)
         if look.keep and line.name.partition("/")[0] in NOISY and len(ys) > 1:
             if "/" not in line.name:
                 name = joined(" · ", line.label, smoothing_name("0"))
-                series.append(Series(name, *kept, f"hsl({line.colour} 65% 50% / 0.28)", quiet=True))
-            kept = outline(xs, smoothed(ys, look.keep), most)
-        series.append(Series(line.label, *kept, f"hsl({line.colour} 65% 50%)", dash=line.dash, quiet=quiet))
+                series.append(Series(name, *points, f"hsl({line.colour} 65% 50% / 0.28)", quiet=True))
+            points = outline(xs, smoothed(ys, look.keep), most)
+        series.append(Series(line.label, *points, f"hsl({line.colour} 65% 50%)", dash=line.dash, quiet=quiet))
     quantity = lines[0].name.partition("/")[0]
     sentences = [Message("smoothed by {keep}", keep=look.keep)] if look.keep and quantity in NOISY else []
     drawn = [of_now(each.ys) for each in series]

@@ -90,14 +90,14 @@ def film_view(session: Session, live: LiveTraining, run: Run, kind: AttentionKin
         "words": film_words(),
         "run": run.number,
     }
-    told = _(
+    meaning = _(
         "Each head's map of one text at every step of the training: rows look, columns are looked at. This text is the "
         "probe, the one that was shown when the training began: it is watched, and nothing is learnt from it unless "
         "the data hold it too."
     )
     attention = film.model.network.get_submodule(ATTENTION_PATHS[kind].format(0))
     formula = rf"W^{{(s)}} = \mathrm{{softmax}}\left({scores_formula(attention)} + M\right)"
-    above = Caption(_("Film of the training"), FILM, "", about=About(told, [formula], [Film]))
+    above = Caption(_("Film of the training"), FILM, "", about=About(meaning, [formula], [Film]))
     return training_film(
         visible_of(session, film, kind, runs), header, FILM, on_head, on_rewind, on_branch, on_again, above
     )
@@ -122,14 +122,14 @@ def other_futures(runs: Sequence[Run], film: Film) -> list[dict[str, Any]]:
     others = [run for run in runs if run.film is not film and run.film.probe == film.probe]
 
     def read() -> list[dict[str, Any]]:
-        found = []
+        futures = []
         for run in others:
             with run.film.still():
                 steps, losses = run.film.steps, run.film.series(LOSS)
-            kept = thinned(len(steps), DRAWN)
-            known = [float(loss) if np.isfinite(loss) else None for loss in losses[kept]]  # JSON has no other numbers
-            found.append({"run": run.number, "steps": steps[kept].tolist(), "losses": known})
-        return found
+            places = thinned(len(steps), DRAWN)
+            known = [float(loss) if np.isfinite(loss) else None for loss in losses[places]]  # JSON has no other numbers
+            futures.append({"run": run.number, "steps": steps[places].tolist(), "losses": known})
+        return futures
 
     return current_session().cached(OTHERS, tuple((run.film.edition, len(run.film)) for run in others), read)
 
@@ -250,18 +250,19 @@ def on_branch(clicked: dict[str, Any]) -> None:
 
 
 def key_frame(wanted: dict[str, int]) -> tuple[LiveTraining | None, KeyFrame | None]:
-    """That of this step; none if it has been thinned out meanwhile, which the session says."""
+    """Key frame of this step; None if it has been thinned out meanwhile, which the session says."""
     session = current_session()
     live = steered(session)
     keys = live.current.film.key_frames if live and live.current else []
-    found = next((key for key in keys if key.step == int(wanted["step"])), None)
+    frame = next((key for key in keys if key.step == int(wanted["step"])), None)
     gone = _("The key frame of step {step} is gone: choose another.").format(step=wanted["step"])
-    session.message = "" if found else watched_only() if live is None and training(session) else gone
-    return live, found
+    session.message = "" if frame else watched_only() if live is None and training(session) else gone
+    return live, frame
 
 
 def norm_groups(film: Film) -> list[dict[str, Any]]:
-    """Of each quantity of each stack: the first of its values in a frame's norms, its rows, and whose tokens they have.
+    """Groups of each quantity of each stack: the first of its values in a frame's norms, its rows, and whose tokens
+    they have.
 
     quantity: "mean" and "std" of what each norm reads, "stream" for the Euclidean norm of the residual stream.
     """

@@ -66,7 +66,7 @@ def choose_kind(place: DeltaGenerator) -> tuple[Kind, str]:
 
 
 def preset_fields() -> dict[str, Any]:
-    """What the fields hold, by their keys, until one is changed."""
+    """Values of the fields, by their keys, until one is changed."""
     kind, preset = st.session_state[Part.PUT]
     return {
         FORM.key(name): field_text(value)
@@ -103,7 +103,7 @@ def fields(place: DeltaGenerator, kind: Kind, wrong: dict[str, str]) -> None:
 
 
 def tokens(place: DeltaGenerator, kind: Kind, data: Data | None) -> tuple[Units, int]:
-    """What a token of the new tokenizers is, and how many a BPE has."""
+    """Units of the new tokenizers, and how many tokens a BPE has."""
     left, right = place.columns(2, gap="small")
     names = [USUALLY, *KIND_UNITS[kind]]
     tied = st.session_state[FORM.key("tied_embeddings")] in ("inputs", "all")

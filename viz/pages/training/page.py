@@ -37,7 +37,7 @@ class Part(StrEnum):
 
 
 def page(_model: TextModel) -> Views:
-    """What is shown reads the training and not the trace; its fields are the training's to fill."""
+    """The page reads the training and not the trace; its fields are the training's to fill."""
     session = current_session()
     settings.follow(training.steered(session))
     row = st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center")
@@ -66,7 +66,7 @@ def page(_model: TextModel) -> Views:
 
 
 def standing(place: DeltaGenerator, session: Session) -> None:
-    """What there is to say of a training that does not simply run."""
+    """Sentence on a training that does not simply run."""
     live = training.training(session)
     if live is None:
         if freed(session):
@@ -97,7 +97,7 @@ def standing(place: DeltaGenerator, session: Session) -> None:
 
 
 def over(live: LiveTraining) -> str:
-    """Why a run is at its end, and how to go on."""
+    """Reason why a run is at its end, and how to go on."""
     snapshot = live.snapshot
     step, patience = f"{snapshot.step:,}", live.settings.patience
     if snapshot.status == "stopped":

@@ -1,4 +1,4 @@
-"""How to train: the settings of the next training, or those of the present one, which change while it runs."""
+"""Settings of the next training, or those of the present one, which change while it runs."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def put(values: Mapping[str, Any]) -> None:
 
 
 def suit(model: TextModel | None) -> None:
-    """What the fields begin with: of a model that goes on the settings of its run, and gently; None: of a new one.
+    """First values of the fields: of a model that goes on the settings of its run, and gently; None: of a new one.
 
     What the user has written stays.
     """
@@ -124,7 +124,7 @@ def suit(model: TextModel | None) -> None:
 
 
 def read() -> tuple[TrainingSettings | None, dict[str, str]]:
-    """What the fields say, and what is wrong with them, by name."""
+    """Settings in the fields, and their faults, by name."""
     values, wrong = form().read(NAMES)
     if wrong:
         return None, wrong
