@@ -13,21 +13,21 @@ ROOT = Path(__file__).resolve().parents[1]
 # Banned names, and how often each is still given to a variable, an argument, a function, a class or a field in model/
 # and viz/. A number here only falls; a name at 0 stays banned.
 LEFT = {
-    "asked": 6,
+    "asked": 1,
     "begun": 0,
     "carrier": 0,
-    "found": 63,
-    "kept": 7,
+    "found": 1,
+    "kept": 2,
     "lead": 0,
     "learnt": 0,
-    "made": 1,
+    "made": 0,
     "owes": 0,
     "put_away": 0,
-    "said": 12,
+    "said": 1,
     "say_again": 0,
-    "shown": 12,
+    "shown": 1,
     "stands": 0,
-    "told": 13,
+    "told": 0,
     "undo_merges": 0,
     "unfollowed": 0,
 }
