@@ -21,13 +21,12 @@ from viz.i18n.errors import translate_error
 from viz.i18n.format import as_sentence, literal, shape_text, significant
 from viz.i18n.messages import joined
 from viz.pages.checkpoints.compare import COLOURS, layer_chart, layered, stacks_of, trace_button
-from viz.pages.checkpoints.components import Column
 from viz.pages.checkpoints.heads import leave
 from viz.pages.checkpoints.measuring import AdapterChanges, adapting
 from viz.pages.checkpoints.subjects import Subject, chosen_place, merged, merged_table, name_of_base, subjects
 from viz.pages.checkpoints.tensor import beside, title
 from viz.pages.checkpoints.tensor_figures import spectrum_sentence
-from viz.pages.checkpoints.tensors import tree
+from viz.pages.checkpoints.tensors import Column, tree
 from viz.render.view import view
 from viz.state import adapter_bases, assumptions, shown_model
 from viz.state.checkpoints import all_places

@@ -27,7 +27,6 @@ from viz.i18n.errors import translate_error
 from viz.i18n.format import as_sentence, attention_name, literal, shape_text, significant
 from viz.pages.checkpoints import heads as weights_heads
 from viz.pages.checkpoints import runs, tensor
-from viz.pages.checkpoints.components import Column
 from viz.pages.checkpoints.heads import KIND, LEAVE, NAMES, leave, open_head
 from viz.pages.checkpoints.measuring import TensorTable, WeightChanges, moving
 from viz.pages.checkpoints.subjects import (
@@ -44,7 +43,7 @@ from viz.pages.checkpoints.subjects import (
     subjects,
 )
 from viz.pages.checkpoints.tensor import beside
-from viz.pages.checkpoints.tensors import tree
+from viz.pages.checkpoints.tensors import Column, tree
 from viz.render.view import view as figure_view
 from viz.state import assumptions, texts
 from viz.state.pin import Pin

@@ -12,11 +12,11 @@ import streamlit as st
 
 from model.analysis.weights import health
 from model.analysis.weights.health import KINDS, apart, role, unmoved
-from viz.components.view import Answer, View
+from viz.components.registry import component, pack
+from viz.components.view import Answer, PackedView, View
 from viz.i18n.catalogue import _
 from viz.i18n.format import bytes_text, significant, token_sign
 from viz.pages.checkpoints import tensor, tensor_figures
-from viz.pages.checkpoints.components import findings
 from viz.pages.checkpoints.measuring import HealthJob, TensorStatistics
 from viz.pages.checkpoints.subjects import Subject, choose_tensor, chosen_place, model_of, subjects
 from viz.pages.checkpoints.tensor_figures import short
@@ -133,6 +133,7 @@ def explain() -> None:
 
 MOST = 60  # findings of a kind that are listed
 ROWS = 8  # rows that are named
+_findings = component("pages/checkpoints/findings")
 UNMOVED_TOKENS = "unmoved_tokens"  # what only another checkpoint tells
 TOKENS = (UNMOVED_TOKENS, "zero_tokens", "short_tokens", "odd_tokens", "same_tokens")  # whose rows have names
 
@@ -166,8 +167,9 @@ def health_list(report: Report, file: str, chosen: str, key: str, on_find: Answe
         "sentence": summary,
         "alt": f"{file}: {summary}. " + "; ".join(f"{one.tensor[:80]}: {sentence(one)}" for one in all_findings[:12]),
         "stamp": f"{file} {count}",
+        "groups": groups,
     }
-    return findings(groups, header, key, on_find)
+    return PackedView(_findings, key, pack(header), {"finding": on_find})
 
 
 @dataclass(frozen=True)

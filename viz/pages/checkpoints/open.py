@@ -13,15 +13,18 @@ from model.checkpoints.adapters import shown_base
 from model.checkpoints.catalog import CatalogEntry
 from model.runtime import memory
 from model.runtime.device import DTYPES, choose_device, choose_device_map
+from viz.components.registry import component, pack
+from viz.components.view import PackedView
 from viz.i18n.catalogue import _
 from viz.i18n.errors import slow_precision, translate_error
 from viz.i18n.format import bytes_text, literal, stopped
 from viz.pages.checkpoints import add
-from viz.pages.checkpoints.components import checkpoint_list
 from viz.state import assumptions, checkpoints, shown_model
 from viz.state.adapter_bases import base_of
 from viz.state.checkpoints import MODELS, CheckpointEntry, saved_folder
 from viz.state.session import Key, Session, choose, current_session
+
+_list = component("pages/checkpoints/checkpoint_list")
 
 
 class Part(StrEnum):
@@ -51,7 +54,8 @@ def show(session: Session) -> None:
         st.warning(slow)
     add.report(session)
     unsaid_row(session)
-    checkpoint_list(_groups(here, space), _words(), Part.LIST, _act)()
+    header = {"groups": _groups(here, space), "words": _words()}
+    PackedView(_list, Part.LIST, pack(header), {"act": _act})()
 
 
 def unsaid_row(session: Session) -> None:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
-from viz.components.view import View
+from viz.components.registry import component, pack
+from viz.components.view import PackedView, View
 from viz.i18n.catalogue import _
 from viz.i18n.format import bytes_text, shape_text
 from viz.pages.checkpoints import tensor
-from viz.pages.checkpoints.components import BINS, Column, tensor_tree
 from viz.pages.checkpoints.measuring import TensorStatistics, TensorTable
 from viz.pages.checkpoints.subjects import Subject, asked_place, choose_tensor, chosen_place
 from viz.state.session import Session
@@ -27,6 +28,21 @@ if TYPE_CHECKING:
     from model.checkpoints.tensors import TensorInfo
 
 MOST = 10  # rows in view
+HIGHEST = 255  # of a bar of a small histogram
+BINS = 64  # bars of it
+_tensor_tree = component("pages/checkpoints/tensor_tree")
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column beside the names: of numbers, shares (written in percent), counts (above 0 in red), texts, or pictures.
+
+    values: of each tensor, NaN where there is none; of texts the texts; of pictures (tensor, bar) counts.
+    """
+
+    title: str
+    values: NDArray[Any] | Sequence[str]
+    kind: str = "number"
 
 
 def totals(table: Sequence[TensorInfo]) -> str:
@@ -87,12 +103,36 @@ def tree(
     }
 
     def draw() -> View:
-        known = np.array([each is not None for each in measurements.every()], np.bool_)
-        return tensor_tree(
-            columns(), known, {**header, "progress": job_progress(measurements)}, key, partial(on_tensor, table)
-        )
+        known, drawn = np.array([each is not None for each in measurements.every()], np.uint8), columns()
+        more, arrays = packed_columns(drawn, len(known))
+        data = pack({**header, "progress": job_progress(measurements), **more}, [*arrays, known])
+        return PackedView(_tensor_tree, key, data, {"tensor": partial(on_tensor, table)})
 
     return draw
+
+
+def packed_columns(columns: Sequence[Column], count: int) -> tuple[dict[str, Any], list[NDArray[Any]]]:
+    """The columns of so many tensors in the header, and their numbers and pictures."""
+    numbers = np.full((count, len(columns)), np.nan, np.float32)
+    pictures: NDArray[np.uint8] = np.zeros((count, BINS), np.uint8)
+    texts: dict[int, list[str]] = {}
+    for place, column in enumerate(columns):
+        if column.kind == "text":
+            texts[place] = list(column.values)
+        elif column.kind == "picture":
+            pictures = heights(np.asarray(column.values))
+        else:
+            numbers[:, place] = column.values
+    titles = [{"title": column.title, "kind": column.kind} for column in columns]
+    return {"columns": titles, "texts": texts, "bins": pictures.shape[1]}, [numbers, pictures]
+
+
+def heights(counts: NDArray[Any]) -> NDArray[np.uint8]:
+    """(tensor, bar) how high the bars are drawn: by the square root of their counts, so that tails are seen."""
+    roots = np.sqrt(counts.astype(np.float64))
+    tops = roots.max(axis=1, keepdims=True, initial=0.0)
+    drawn = np.divide(roots * HIGHEST, tops, out=np.zeros_like(roots), where=tops > 0)
+    return np.where(counts > 0, np.maximum(drawn, 10), 0).astype(np.uint8)
 
 
 def on_tensor(table: Sequence[TensorInfo], clicked: Any) -> None:

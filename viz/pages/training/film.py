@@ -10,17 +10,18 @@ import streamlit as st
 from model.capture.trace import ATTENTION_PATHS
 from model.training.live.film import Film
 from model.training.live.frame_recorder import LOSS, NORMS, PROBABILITIES, TOKENS
-from viz.components.view import View, live
+from viz.components.registry import component, pack
+from viz.components.view import Answer, PackedView, View, live
 from viz.figures.figure import About, Caption
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
 from viz.i18n.format import SIDES, as_sentence, attention_name, sides
 from viz.i18n.messages import in_language
 from viz.pages.training import branch
-from viz.pages.training.components import training_film
 from viz.pages.training.curves import part_name
 from viz.pages.training.start import nothing_begun
-from viz.render.renderer import words
+from viz.render.renderer import about_header, words
+from viz.render.view import about_click
 from viz.state.film_feed import thinned
 from viz.state.session import Key, Session, choose, current_session
 from viz.state.token_groups import GroupedAxes, merged_in
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 
 FILM, RENDER, OTHERS = "training_film", "film_render", "film_others"
 DRAWN = 200  # points of another run's loss
+_film = component("pages/training/film")
 
 
 def page() -> Views:
@@ -78,6 +80,7 @@ def page() -> Views:
 
 
 def film_view(session: Session, live: LiveTraining, run: Run, kind: AttentionKind) -> View:
+    """The film that the strip has received, played and compared in the browser."""
     film = run.film
     layers, heads, queries, _keys = film.shape(kind)
     chosen = session.fit_selection(layers, heads, queries)
@@ -98,9 +101,15 @@ def film_view(session: Session, live: LiveTraining, run: Run, kind: AttentionKin
     attention = film.model.network.get_submodule(ATTENTION_PATHS[kind].format(0))
     formula = rf"W^{{(s)}} = \mathrm{{softmax}}\left({scores_formula(attention)} + M\right)"
     above = Caption(_("Film of the training"), FILM, "", about=About(meaning, [formula], [Film]))
-    return training_film(
-        visible_of(session, film, kind, runs), header, FILM, on_head, on_rewind, on_branch, on_again, above
-    )
+    data = pack({**header, **about_header(above)}, [visible_of(session, film, kind, runs).astype(np.uint8)])
+    acts: dict[str, Answer | None] = {
+        "head": on_head,
+        "rewind": on_rewind,
+        "branch": on_branch,
+        "again": on_again,
+        **about_click(above),
+    }
+    return PackedView(_film, FILM, data, acts)
 
 
 def described(film: Film, kind: AttentionKind, merged: Mapping[str, Pieces]) -> dict[str, Any]:
