@@ -96,7 +96,7 @@ class Job(Generic[Result]):
         """Sentence about an error that ended it."""
         return describe(error)
 
-    # How it stands.
+    # State of the job.
 
     @property
     def ended(self) -> bool:

@@ -100,7 +100,7 @@ class MessageHeader(TypedDict):
 
 Upward = Edit | Click | Painted | Visible | Hidden
 Downward = Hello | RunScript | Waiting | Working
-# What is no message of ours raises one of these.
+# Errors of texts that are no message of ours.
 NO_MESSAGE = (AttributeError, KeyError, TypeError, ValueError, OverflowError, RecursionError)
 
 

@@ -12,7 +12,7 @@ import streamlit as st
 
 from viz.state.session import current_session
 
-Answer = Callable[[Any], None]  # what a click does, given what was clicked
+Answer = Callable[[Any], None]  # answer to a click, given the place of the click
 Live = TypeVar("Live", bound=Callable[..., None])
 
 
@@ -63,7 +63,7 @@ class View:
         if act := self.acts[name]:
             session = current_session()
             with session.lock:
-                session.address.sync()  # what the channel said of the address
+                session.address.sync()  # changes of the address from the channel
                 act(st.session_state[self.key][name])
 
 

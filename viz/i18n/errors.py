@@ -58,7 +58,7 @@ def slow_precision(precision: str) -> str:
     return as_sentence(translate_error(sentence)) if sentence else ""
 
 
-# What a model of others does not have, said where a page would show it.
+# Sentences on quantities that a model of others does not have, in the place of their figure.
 
 Made = TypeVar("Made")
 

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from model.capture.trace import AttentionKind, Trace
     from model.checkpoints.tensors import TensorInfo
 
-MARKS = re.compile(r"[\\`*\[\]$~#<&]|(?<!\w)_|_(?!\w)")  # what means something in Markdown; HTML is text to Streamlit
-FIRST = re.compile(r"\A(?:[>+=|-]|\d+(?=[.)]))")  # what does at the beginning
-# What Streamlit looks for once Markdown is read, so that no sign before it helps: addresses, pictures by their names,
-# arrows. An invisible sign behind what is found here breaks them.
+MARKS = re.compile(r"[\\`*\[\]$~#<&]|(?<!\w)_|_(?!\w)")  # signs of Markdown; HTML is text to Streamlit
+FIRST = re.compile(r"\A(?:[>+=|-]|\d+(?=[.)]))")  # signs at the beginning
+# Patterns of Streamlit's own, sought once Markdown is read, so that no sign before it helps: addresses, pictures by
+# their names, arrows. An invisible sign behind a match breaks it.
 LATER = re.compile(
     r"\w:(?=//)|\bwww(?=\.)|[\w.+-](?=@)|:(?=[\w+/-]+:|[a-z-]+\[)|(?<!\S)[-<>~](?=[-=>]+(?!\S))", re.IGNORECASE
 )

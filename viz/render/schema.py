@@ -24,7 +24,7 @@ from viz import protocol
 
 TYPES = Path(__file__).parents[1] / "web" / "types.d.ts"
 Words = dict[str, Any]  # sentences and names by what they are for; `csv`: titles of the file's columns
-Sided = dict[str, Any]  # of the sides, "source" and "target", or of "rows" and "columns"
+Sided = dict[str, Any]  # by side, "source" and "target", or "rows" and "columns"
 
 
 class Axis(TypedDict):

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 ADDRESS = "told"  # the parameter with what was told of the shown model, "heads:8,positions:none,start:1@gpt.pt"
 KNOWN = "told_of_models"  # in the session: the same by the names of models
-FIELD = "telling"  # how the keys of the fields begin
+FIELD = "telling"  # prefix of the fields' keys
 MOST_LETTERS = 500  # of an alphabet
 MOST_NAMED = 8  # tensors that are not used, by name
 OPEN = ("prefix", "heads", "positions", "causal", "norm", "activation", "alphabet", "start")
@@ -176,7 +176,7 @@ def _read(text: str) -> str:
         return ""
 
 
-# What a model of others leaves unsaid: what was taken for granted when it was opened, and what it does not have.
+# Assumptions that were made when a model of others was opened, and quantities that it does not have.
 
 
 def assumed(model: TextModel) -> list[str]:

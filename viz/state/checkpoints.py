@@ -30,7 +30,7 @@ SAVED = "VITRINE_SAVED"  # in the environment: the folder of the checkpoints tha
 MODELS = "VITRINE_MODELS"  # in the environment: a folder whose folders and files are checkpoints
 SUFFIXES = (".safetensors", ".pt", ".pth", ".bin", ".ckpt", ".gguf")  # of files in that folder
 CONFIGS = ("config.json", "adapter_config.json")  # of which a checkpoint's folder has one
-UNNAMED = "checkpoint"  # what has no name of its own, or one that leads elsewhere
+UNNAMED = "checkpoint"  # name of those without one, or with one that leads elsewhere
 GIVEN = "--checkpoint"  # on the command line, behind "--": a checkpoint to be shown at first
 HINTS = ("--hints", "--told")  # and there, by its old name too: what its weights do not tell, such as heads:8,start:1
 
@@ -241,7 +241,7 @@ def spare_collections() -> None:
     gc.freeze()
 
 
-# What this session has opened beside what is here for all: uploads, paths, names at Hugging Face.
+# Checkpoints of this session alone: uploads, paths, names at Hugging Face.
 
 
 class Part(StrEnum):

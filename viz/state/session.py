@@ -99,14 +99,14 @@ class Session:
     override: Any = field(default=None, kw_only=True)  # of the positions, see position_override
     views: dict[str, Any] = field(default_factory=dict, kw_only=True, repr=False)  # on the page, by their keys
     followed: set[str] = field(default_factory=set, kw_only=True)  # keys of those that the page draws of the texts
-    runs: int = field(default=0, kw_only=True)  # of the script
-    turn: int = field(default=0, kw_only=True)  # what the script has learnt last, see text_field.js
+    runs: int = field(default=0, kw_only=True)  # number of completed runs of the script
+    turn: int = field(default=0, kw_only=True)  # number of the last edit that the script has read, see text_field.js
     lock: NotifyingLock = field(
         default_factory=partial(NotifyingLock, "session"), kw_only=True, repr=False, compare=False
     )
     token: str = field(default_factory=lambda: secrets.token_urlsafe(24), kw_only=True, repr=False, compare=False)
     channels: set[Callable[[], None]] = field(default_factory=set, kw_only=True, repr=False)  # each wakes an open one
-    live_regions: list[Any] = field(default_factory=list, kw_only=True)  # what goes on beside the page: job_view.py
+    live_regions: list[Any] = field(default_factory=list, kw_only=True)  # views of jobs beside the page: job_view.py
     job_news: bool = field(default=False, kw_only=True)  # a job that the page shows has gone on or ended
     wake_for_job: Callable[[], None] = field(init=False, repr=False, compare=False)  # keeps no session alive
     long_text_job: Any = field(default=None, kw_only=True, repr=False)  # see long_text.py; the next text cancels it
@@ -120,16 +120,16 @@ class Session:
     generation: Generation | None = None  # the target, when the model wrote it
     origin: Origin = ""  # of a target that was not typed
     traced: tuple[str, str] = ("", "")
-    browser: str = ""  # what only this visitor's browser knows, see `browsers.browser`
+    browser: str = ""  # secret of this visitor's browser, see `browsers.browser`
     rerun_requested: bool = False
     explained: Any = None  # the heading of the plot whose "?" was pressed
     saving: int = 0  # the number of the page file that this run of the script is for; 0: none
-    choices: Choices = field(default_factory=Choices, repr=False)  # what clicks show in that file
+    choices: Choices = field(default_factory=Choices, repr=False)  # views that clicks show in that file
     message: str = ""
-    notice: str = ""  # what is said once
+    notice: str = ""  # message for one toast
     visitor: str = ""  # Streamlit's own name of the session
     _comparison: Comparison | None = None
-    _drafts: list[Generation] = field(default_factory=list, repr=False)  # what was written lately, the newest first
+    _drafts: list[Generation] = field(default_factory=list, repr=False)  # targets written lately, the newest first
     _drawn: dict[str, tuple[int, int]] = field(default_factory=dict, repr=False)
     _moment: int = field(default_factory=lambda: time.time_ns() // 1_000_000, repr=False)
 

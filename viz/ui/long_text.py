@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 KEY = "long_text"
 SOON = 1 << 25  # cells of all maps of a text, above which they are not waited for: about a second
-HEAD, COMBINED, CHECKS, CHANGES = "head", "combined", "checks", "changes"  # what a task's key begins with
+HEAD, COMBINED, CHECKS, CHANGES = "head", "combined", "checks", "changes"  # first parts of tasks' keys
 
 
 class Checked(NamedTuple):

@@ -67,7 +67,7 @@ bertviz_drawn();
 new MutationObserver(bertviz_drawn).observe(document.getElementById("vis"), { childList: true, subtree: true });
 """
 
-# What the views' scripts say of these widths, and what takes its place.
+# Lines of the views' scripts on these widths, and their replacements.
 WIDTHS = {
     "head": {
         "const BOXWIDTH = 110;": "const BOXWIDTH = bertviz_column;",

@@ -138,7 +138,7 @@ def grid_as_it_fills(
     session: Session, newest_maps: Callable[[], HeadMaps], draw: Callable[[HeadMaps, Thumbnails], View]
 ) -> Callable[[], View | None]:
     """The grid again, each time that some more heads have come."""
-    drawn: list[tuple[object, int]] = [(None, 0)]  # of which text, and how many heads
+    drawn: list[tuple[object, int]] = [(None, 0)]  # the text's trace, and the number of heads
 
     def view() -> View | None:
         job: LongTextJob | None = session.long_text_job

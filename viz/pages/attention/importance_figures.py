@@ -159,7 +159,7 @@ def about_alike() -> About:
     return About(sentence, formulas, [likeness])
 
 
-# What each head is good for on this text, in sentences.
+# Sentences on the importance of each head on this text.
 
 FREE = 0.01  # nats, or of a bare encoder the share of its states: a head that costs less can be spared
 

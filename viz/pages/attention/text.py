@@ -90,7 +90,7 @@ def explain_importance(key: str) -> None:
     explanation(key, formulas, text, HeadsRemoved, RemovedHead, Removals, likeness)
 
 
-# What stands behind the "?" of each figure.
+# Explanations behind the "?" of each figure.
 
 
 def about_map(head_maps: HeadMaps, layer: int) -> About:
@@ -139,7 +139,7 @@ def about_vectors(head_maps: HeadMaps, layer: int) -> About:
     return About(sentence, formulas, [type(attention)])
 
 
-# Of the number of a head; w is a query's row of weights, averaged over the n queries i.
+# Formulas of a head's number; w is a query's row of weights, averaged over the n queries i.
 METRICS = {
     "entropy": r"H = -\tfrac1n \sum_i \sum_j w_{ij} \ln w_{ij}",
     "distance": r"D = \tfrac1n \sum_i \frac{\sum_j w_{ij}\, |p(i) - j|}{\sum_j w_{ij}}",
@@ -183,7 +183,7 @@ def log_sentence(floor: float, differing: bool) -> Message:
     return Message("colours by the logarithm, none below {floor}", floor=f"{floor:g}")
 
 
-# What the page of attention calls its choices and numbers.
+# Names of the page's choices and numbers.
 
 
 METRIC_SIGNS = {

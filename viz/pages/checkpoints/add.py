@@ -138,7 +138,7 @@ def _look(clicked: bool = False) -> None:
         shown_model.show(name)
 
 
-# What all ways to add to the list of checkpoints share: what is said of it, and the new entry.
+# Shared by all ways to add to the list of checkpoints: the message, and the new entry.
 
 
 class Part(StrEnum):

@@ -350,7 +350,7 @@ def head_table(changes: np.ndarray, cosines: np.ndarray) -> pd.DataFrame:
     )
 
 
-# Which heads moved between two checkpoints, whoever wrote them: each head's part of four matrices.
+# Heads that moved between two checkpoints, whoever wrote them: each head's part of four matrices.
 
 HEADS = "moved_heads"
 

@@ -314,7 +314,7 @@ def beam_help() -> str:
     )
 
 
-# What is going on, and what it has given.
+# Progress of the evaluation, and its results.
 
 
 @st.cache_resource(

@@ -134,7 +134,7 @@ def explain() -> None:
 MOST = 60  # findings of a kind that are listed
 ROWS = 8  # rows that are named
 _findings = component("pages/checkpoints/findings")
-UNMOVED_TOKENS = "unmoved_tokens"  # what only another checkpoint tells
+UNMOVED_TOKENS = "unmoved_tokens"  # found only beside another checkpoint
 TOKENS = (UNMOVED_TOKENS, "zero_tokens", "short_tokens", "odd_tokens", "same_tokens")  # whose rows have names
 
 

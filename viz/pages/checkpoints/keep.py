@@ -260,7 +260,7 @@ def without_pictures(card: str) -> str:
     return TITLE.sub(lambda match: "#" * min(6, len(match[1]) + 3) + " ", DEEP.sub("> ", PICTURE.sub("[", card)))
 
 
-# What all ways to keep a model share: keys, the field for a name, and how one is tried.
+# Shared by all ways to keep a model: keys, the field for a name, and how one is tried.
 
 
 class Part(StrEnum):

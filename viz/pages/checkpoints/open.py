@@ -167,7 +167,7 @@ def _act(act: dict[str, Any]) -> None:
         shown_model.forget(session, name)
 
 
-# What a model will take, before it is loaded.
+# Memory that a model will take, before it is loaded.
 
 
 @dataclass(frozen=True)

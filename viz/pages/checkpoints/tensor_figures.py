@@ -37,7 +37,7 @@ COLOURS = ("#0072b2", "#d55e00")  # of one checkpoint, of the other
 BARS = 160  # values that are drawn as bars; of more, a line
 LETTERS = 60
 TALL = 384  # CSS pixels of a map's rows together
-Blocks = tuple["NDArray[np.float32]", tuple[int, int]]  # what is drawn, and the rows and columns of a block
+Blocks = tuple["NDArray[np.float32]", tuple[int, int]]  # drawn cells, and the rows and columns of a block
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from viz.state.inputs import Inputs
     from viz.state.session import Session
 
-ROUTED = ("gates", "router")  # what is shown of the router: the weights, or what they are made of
+ROUTED = ("gates", "router")  # quantities of the router: the weights, or its logits
 NAMED = 3  # of them in a note
 LOAD = r"\frac1n \sum_p \mathbb{1}[g_e(x_p) \ne 0]"
 

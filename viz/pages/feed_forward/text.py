@@ -43,7 +43,7 @@ def unit_quantity(quantity: str) -> Message:
     }[quantity]
 
 
-# What a unit computes.
+# Formulas of a unit.
 
 GATED = ("swiglu", "geglu", "geglu-tanh")
 FUNCTIONS = {

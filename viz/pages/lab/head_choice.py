@@ -68,7 +68,7 @@ def mean(values: Tensor) -> float:
     return float(torch.nanmean(values.double()))
 
 
-# Which attention and which head of the loaded model is looked at, and under which title.
+# Choice of an attention and a head of the loaded model, and its title.
 
 
 def title_row(title: str) -> DeltaGenerator:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-CARD = experiments()["scaled-scores"]  # what is measured of random vectors
+CARD = experiments()["scaled-scores"]  # the measurement on random vectors
 TENTH = 0.1
 
 

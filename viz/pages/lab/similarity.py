@@ -89,7 +89,7 @@ def experiment(model: TextModel) -> Instrument:
     )
 
 
-# What stands behind the "?" of each figure.
+# Explanations behind the "?" of each figure.
 
 PRODUCT = r"q \cdot k = \|q\|\,\|k\|\cos(q, k)"
 SPEARMAN = r"\rho = \mathrm{corr}(\mathrm{rank}(q \cdot k_j),\ \mathrm{rank}(\cos(q, k_j)))"

@@ -39,7 +39,7 @@ def explain(key: str, network: Network, kind: AttentionKind, experiment: str, ch
     )
 
 
-# What stands behind the "?" of each figure.
+# Explanations behind the "?" of each figure.
 
 
 def about_mask(trace: Trace, path: str) -> About:
@@ -112,7 +112,7 @@ def about_future() -> About:
 MOVED = r"\frac{1}{n} \sum_i \tfrac12 \sum_j |w_{ij} - w'_{ij}|"
 
 
-# What the page of masks calls its choices.
+# Names of the page's choices.
 
 
 def scope_name(name: str) -> str:

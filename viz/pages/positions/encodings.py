@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 LEGEND = 6  # curves in one plane: where there are more, each encoding has a panel
 PANELS = 27  # in one picture: three bases, lengths and widths together
 FINE, POINTS = 8, 4096  # of a line from one position to the next, if it has not more altogether
-SPOKEN = 4  # of them are told in a sentence
+SPOKEN = 4  # number of them in a sentence
 MATRIX = 32  # rows and columns of a rotation that are drawn: more would be too small to see
 TABLE = 256  # rows and columns of a table that is drawn
 

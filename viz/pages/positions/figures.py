@@ -173,7 +173,7 @@ def _lay_out(figure: go.Figure, x_title: str, y_title: str) -> None:
     figure.update_yaxes(title_text=html.escape(y_title), gridcolor=GRID, zerolinecolor=GRID)
 
 
-# What stands beside a plotly figure: its title, and the menu of its files.
+# Heading of a plotly figure: its title, and the menu of its files.
 
 _figure_files = component("pages/positions/figure_files")
 

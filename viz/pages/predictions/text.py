@@ -121,7 +121,7 @@ def search(key: str) -> None:
     )
 
 
-# What stands behind the "?" of each figure.
+# Explanations behind the "?" of each figure.
 
 SOFTMAX = r"p_i = \mathrm{softmax}(z)_i = \frac{e^{z_i}}{\sum_j e^{z_j}}"
 

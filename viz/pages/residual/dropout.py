@@ -165,7 +165,7 @@ def pinned_measured(inputs: Inputs, name: str, position: int, rate: float, masks
     if not len(known):
         return None
     key = f"dropout {rate} {masks}"
-    # Which of its entries there are depends on this text.
+    # The entries that there are depend on this text.
     return known, cached_for_pin(pin, "dropout", (key, known.tolist()), lambda: over_masks(known, rate, masks, key))
 
 

@@ -39,8 +39,8 @@ GROUPS = {"whole": Message("whole network"), "layers": Message("by layer"), "hea
 WHOLE = ("loss", "validation", "accuracy", "rate", "gradient norm")
 SMOOTHINGS = ("0.9", "0.98", "0")
 SCALES = ("linear", "log", "log-log")
-NOISY = ("loss", "gradient norm", "update ratio")  # what is smoothed
-WIDE = ("loss", "validation", "rate", "gradient norm", "update ratio", "γ drift")  # what has a logarithm worth seeing
+NOISY = ("loss", "gradient norm", "update ratio")  # smoothed quantities
+WIDE = ("loss", "validation", "rate", "gradient norm", "update ratio", "γ drift")  # quantities over many powers of ten
 SHARES = ("accuracy",)  # from 0 to 1
 TITLES = {  # of the charts; names of layers are added by `part_name`
     "loss": Message("training loss"),

@@ -58,7 +58,7 @@ def show(session: Session) -> Views:
             bar = st.container()
             st.page_link(ATTENTION, label=_("Watch its cross-attention turn"), icon=":material/grid_on:")
     watched: Views = no_views
-    if running and running.current and len(running.current.film):  # what it is about, without a search for it
+    if running and running.current and len(running.current.film):  # the text that shows it best, without a search
         watched = film.page()
 
     def views(model: TextModel) -> Drawing:

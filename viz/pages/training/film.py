@@ -147,7 +147,7 @@ def visible_of(session: Session, film: Film, kind: AttentionKind, merged: Mappin
     """The mask of the trace, where it is of the film's tokens; no cell is known to be masked otherwise."""
     probe = film.probe
     queries, keys = film.shape(kind)[2:]
-    if session.training.step is not None:  # what is shown is the training
+    if session.training.step is not None:  # the model in training is shown
         trace = session.trace
         target = probe.target.labels if probe.target else []
         if (trace.source_tokens, trace.target_tokens) == (probe.source.labels, target):

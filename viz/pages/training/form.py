@@ -190,7 +190,7 @@ def way_name(way: str, model: TextModel) -> str:
     return _("A new model") if way == "new" else _("Go on with {name}").format(name=literal(model.name))
 
 
-# What was typed for a training that has not begun: a reload finds it again, under a key in the address.
+# Texts typed for a training that has not begun: a reload finds it again, under a key in the address.
 
 DRAFT = "draft"  # in the address
 KEPT, MOST = 600.0, 8  # seconds that a process keeps one, and how many

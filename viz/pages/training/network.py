@@ -92,7 +92,7 @@ def fields(place: DeltaGenerator, kind: Kind, wrong: dict[str, str]) -> None:
     FORM.draw(place, [name for name in USUAL if name not in left_out], wrong)
     hidden = sorted(wrong.keys() & set(RARE))
     if hidden and hidden != st.session_state.get(Part.OPENED_FOR):
-        st.session_state[Part.RARE] = True  # what is wrong is said beside its field
+        st.session_state[Part.RARE] = True  # the fault is shown beside its field
     st.session_state[Part.OPENED_FOR] = hidden
     rare = place.expander(_("All options"), key=Part.RARE, on_change="rerun")
     if rare.open:

@@ -18,7 +18,7 @@ from viz.ui.text_table import list_faults, read_file, read_rows, report
 NAME = "data of one's own"  # on the model card: a file's name is nobody's business
 
 
-KEY = "own"  # what the keys of all fields begin with
+KEY = "own"  # prefix of all fields' keys
 
 
 class Part(StrEnum):

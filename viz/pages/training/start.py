@@ -18,7 +18,7 @@ from viz.state import shown_model, texts, training
 from viz.state.checkpoints import checkpoint_names
 from viz.state.session import Key, Session, current_session
 
-NEW = "new"  # what a model from nothing is called until it is saved
+NEW = "new"  # name of a model from nothing until it is saved
 FEW = 1000  # pairs; batches of more are no larger
 
 
