@@ -64,19 +64,16 @@ def head_figure(
     heads: Heads,
 ) -> Heatmap:
     """The figure of these numbers; `thumbnails` have the scale of all heads."""
-    wish = head_maps.wish
+    wish, differing = head_maps.wish, head_maps.differing
     block = block_size(*head_maps.shape, CELLS)
-    cells = _smaller(pooled if head_maps.differing else pooled_positive, drawn.cells, block)
+    cells = _smaller(pooled if differing else pooled_positive, drawn.cells, block)
     rows = Axis(Message("query (from)"), head_maps.row_labels[:: block[0]], head_maps.rows)
     columns = Axis(Message("key (to)"), head_maps.column_labels[:: block[1]], head_maps.columns)
     top = _top(head_maps, thumbnails, chosen, cells)
     title = Message("weight") if wish.combination == "rollout" else quantity_name(wish.quantity)
     floor = floor_of(head_maps, top)
-    scale = (
-        Scale(-top, top, joined(" ", "Δ", title), True, floor)
-        if head_maps.differing
-        else Scale(0, top, title, floor=floor)
-    )
+    signed = Scale(-top, top, joined(" ", "Δ", title), True, floor)
+    scale = signed if differing else Scale(0, top, title, floor=floor)
     titles, words = (
         (Message("query"), Message("key"), title),
         {"hidden": Message("below {threshold}", threshold=wish.threshold)},
@@ -142,10 +139,9 @@ def _top(head_maps: HeadMaps, thumbnails: Thumbnails, chosen: Selection, cells: 
     """The value that is drawn darkest."""
     if head_maps.wish.combination == "head":
         return float(top_values(head_maps, thumbnails)[chosen.layer, chosen.head])
-    bounded = (
-        head_maps.wish.quantity == "weight" or head_maps.wish.combination == "rollout"
-    ) and not head_maps.differing
-    if head_maps.wish.scale in ("one", "log") and bounded:
+    wish = head_maps.wish
+    bounded = (wish.quantity == "weight" or wish.combination == "rollout") and not head_maps.differing
+    if wish.scale in ("one", "log") and bounded:
         return 1.0
     others = cells[:, 1:] if head_maps.wish.scale == "others" and cells.shape[1] > 1 else cells
     largest = max(float(np.nan_to_num(np.abs(others)).max()), NONE)
@@ -205,15 +201,8 @@ def _heading(
         columns=columns,
         strongest=note,
     )
-    return Caption(
-        name,
-        file_name(head_maps, chosen),
-        stamp(head_maps.trace),
-        note,
-        sentence,
-        alt,
-        about_map(head_maps, chosen.layer),
-    )
+    file, about = file_name(head_maps, chosen), about_map(head_maps, chosen.layer)
+    return Caption(name, file, stamp(head_maps.trace), note, sentence, alt, about)
 
 
 # The numbers behind the page of attention, as tables.

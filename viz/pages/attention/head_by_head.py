@@ -38,14 +38,8 @@ STEPS = 8  # times that the grid is drawn while its heads come
 def head_key(head_maps: HeadMaps, layer: int, head: int) -> tuple[Any, ...]:
     """Cache key of a head's thumbnail, without the trace."""
     wish, pinned = head_maps.wish, head_maps.comparison and head_maps.comparison.pinned
-    of = (
-        wish.kind,
-        wish.quantity,
-        wish.metric,
-        bool(wish.threshold),
-        head_maps.differing and pinned,
-        head_maps.runs.joined,
-    )
+    before, runs = head_maps.differing and pinned, head_maps.runs.joined
+    of = wish.kind, wish.quantity, wish.metric, bool(wish.threshold), before, runs
     return (long_text.HEAD, layer, head, *of)
 
 

@@ -103,10 +103,8 @@ def sink_columns(head_maps: HeadMaps, thumbnails: Thumbnails, heads: Heads) -> N
 
 def _notes(head_maps: HeadMaps, thumbnails: Thumbnails, heads: Heads) -> list[str]:
     """Each head's number, or the sign of one that is removed from the model."""
-    wish, changes = head_maps.wish, head_maps.trace.changes
-    gone = {
-        (layer, head) for layer in range(head_maps.maps.layers) for head in removed_heads(changes, wish.kind, layer)
-    }
+    wish, changes, layers = head_maps.wish, head_maps.trace.changes, range(head_maps.maps.layers)
+    gone = {(layer, head) for layer in layers for head in removed_heads(changes, wish.kind, layer)}
     sign = METRIC_SIGNS[wish.metric]
     known = [place for place in heads if thumbnails.known[place]]
     numbers = {place: metric_number(sign, thumbnails.values[place], head_maps.differing) for place in known}
@@ -118,10 +116,7 @@ def extremes(head_maps: HeadMaps, thumbnails: Thumbnails, heads: Heads) -> str:
     known = [place for place in heads if not np.isnan(thumbnails.values[place])]
     if not known:
         return ""
-    places = (
-        min(known, key=lambda place: thumbnails.values[place]),
-        max(known, key=lambda place: thumbnails.values[place]),
-    )
+    places = min(known, key=thumbnails.values.__getitem__), max(known, key=thumbnails.values.__getitem__)
     low, high = (f"{significant(thumbnails.values[place])} ({place[0] + 1}.{place[1] + 1})" for place in places)
     return Message("{metric}: from {low} to {high}.", metric=METRIC_TITLES[head_maps.wish.metric], low=low, high=high)
 
@@ -130,9 +125,7 @@ def top_values(head_maps: HeadMaps, thumbnails: Thumbnails) -> NDArray[np.float6
     """(layer, head): what is drawn darkest. On one scale, weights go up to 1, other quantities and differences to their
     largest.
     """
-    if (
-        head_maps.wish.scale == "others"
-    ):  # many heads rest on the first token: beside that weight all others look like none
+    if head_maps.wish.scale == "others":  # beside many heads' weight on the first token all others look like none
         return np.maximum(thumbnails.largest_from(1).astype(np.float64), NONE)
     largest = np.maximum(thumbnails.largest_from(0).astype(np.float64), NONE)
     if head_maps.wish.scale == "largest":
@@ -160,12 +153,8 @@ def states(head_maps: HeadMaps, thumbnails: Thumbnails) -> NDArray[np.uint8]:
     visible = head_maps.visible
     padded[: visible.shape[0], : visible.shape[1]] = visible
     cell_states = np.asarray(padded.reshape(height, rows, width, columns).any(axis=(1, 3)), np.uint8)
-    missing = (
-        np.isnan(thumbnails.cells[thumbnails.known]).all(axis=0)
-        if head_maps.differing
-        else np.zeros_like(cell_states, bool)
-    )
-    cell_states[missing & (cell_states > 0)] = 2
+    if head_maps.differing:
+        cell_states[np.isnan(thumbnails.cells[thumbnails.known]).all(axis=0) & (cell_states > 0)] = 2
     return cell_states
 
 
@@ -269,10 +258,9 @@ class Thumbnail(NamedTuple):
 def all_thumbnails(head_maps: HeadMaps) -> Thumbnails:
     """Group by group, so that the maps of all heads are never in memory together."""
     counted = MetricMasks(head_maps)
-    return arrange_thumbnails(
-        head_maps,
-        {(layer, heads.start): thumbnail(head_maps, layer, heads, counted) for layer, heads in head_maps.maps.groups()},
-    )
+    groups = head_maps.maps.groups()
+    parts = {(layer, heads.start): thumbnail(head_maps, layer, heads, counted) for layer, heads in groups}
+    return arrange_thumbnails(head_maps, parts)
 
 
 def arrange_thumbnails(head_maps: HeadMaps, parts: Mapping[tuple[int, int], Thumbnail]) -> Thumbnails:
@@ -312,12 +300,8 @@ def thumbnail(head_maps: HeadMaps, layer: int, heads: slice, counted: MetricMask
     name, block = head_maps.wish.metric, block_size(*head_maps.shape, CELLS)
     weights = head_maps.maps.weights(layer, heads)
     cancellation.check()
-    values = (
-        measured(name, head_maps.maps, layer, heads, weights, counted.own, head_maps.measured_runs)
-        .double()
-        .cpu()
-        .numpy()
-    )
+    metric = measured(name, head_maps.maps, layer, heads, weights, counted.own, head_maps.measured_runs)
+    values = metric.double().cpu().numpy()
     if head_maps.differing:
         values = values - _pinned_metric(head_maps, layer, heads, counted)
     cancellation.check()

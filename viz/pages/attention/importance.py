@@ -171,9 +171,8 @@ def offer(measurement: Measured) -> None:
     st.caption(_("Each head is removed in turn, and the text is read again without it."))
     count = len(measurement.removals.places(measurement.kinds))
     label = _("Measure {count} heads (at most {time})")
-    st.button(
-        label.format(count=count, time=duration(max(1, measurement.most))), key=Part.MEASURE, on_click=measurement.begin
-    )
+    label = label.format(count=count, time=duration(max(1, measurement.most)))
+    st.button(label, key=Part.MEASURE, on_click=measurement.begin)
 
 
 def on_effect(clicked: dict[str, Any]) -> None:
@@ -263,12 +262,8 @@ def measured(session: Session, model: TextModel) -> Measured:
             each.measuring.cancel()  # nobody will see it
     measurement = _new(session, session.trace, model)
     measurements[:] = [*(each for each in measurements if each.trace is pinned), measurement]
-    work = (
-        2.0
-        * model.network.parameter_count()
-        * measurement.removals.length
-        * len(measurement.removals.places(measurement.kinds))
-    )
+    passes = len(measurement.removals.places(measurement.kinds))
+    work = 2.0 * model.network.parameter_count() * measurement.removals.length * passes
     if work < LIGHT or measurement.most < QUICK:
         measurement.begin()
     return measurement
@@ -295,9 +290,8 @@ def weigh(session: Session, measurement: Measured) -> HeadImportance | None:
     measurement.measuring.wait(max(0.0, (0.3 if by_channel() else WAIT) - measurement.measuring.seconds))
     if not measurement.measuring.complete:
         return None
-    removed = [
-        (each.kind, each.layer, each.head) for each in measurement.trace.changes if isinstance(each, RemovedHead)
-    ]
+    changes = measurement.trace.changes
+    removed = [(each.kind, each.layer, each.head) for each in changes if isinstance(each, RemovedHead)]
     loss, predicts = measurement.removals.loss, measurement.removals.predicts
     pinned, unlike = None, False
     for each in session.memory[KEPT]:
@@ -305,6 +299,5 @@ def weigh(session: Session, measurement: Measured) -> HeadImportance | None:
             unlike = each.removals.predicts != predicts
             pinned = None if unlike else each.measuring.effects
     differing = session.differing and pinned is not None
-    return HeadImportance(
-        measurement.trace, measurement.measuring.effects, loss, predicts, removed, pinned, differing, unlike
-    )
+    effects = measurement.measuring.effects
+    return HeadImportance(measurement.trace, effects, loss, predicts, removed, pinned, differing, unlike)

@@ -233,11 +233,8 @@ def frame_of(path: Path, hints: str, request: CourseRequest) -> Frame:
     from model.runtime.device import choose_device, choose_dtype
 
     model = open_checkpoint(path, choose_device(), choose_dtype(), **asdict(LoadHints.read(hints)))
-    trace = (
-        model.trace(request.source, request.target or None)
-        if isinstance(model, Translator)
-        else model.trace(request.source)
-    )
+    texts = [request.source, request.target or None] if isinstance(model, Translator) else [request.source]
+    trace = model.trace(*texts)
     paths = trace.attention_paths(request.kind)
     if request.layer >= len(paths):
         raise CheckpointError(f"{path.name} has {len(paths)} layers of this attention: choose another layer")

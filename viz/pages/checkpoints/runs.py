@@ -151,15 +151,15 @@ NAMED = 12  # lines with a legend; of more, the pointer says them
 STATISTICS: dict[str, tuple[str, Callable[[Statistics, int], float]]] = {
     "norm": (
         Message("norm ‖W‖"),
-        lambda numbers, count: math.sqrt(count) * math.hypot(numbers.mean, numbers.deviation),
+        lambda each, count: math.sqrt(count) * math.hypot(each.mean, each.deviation),
     ),
-    "deviation": (Message("deviation"), lambda numbers, _count: numbers.deviation),
-    "mean": (Message("mean"), lambda numbers, _count: numbers.mean),
-    "minimum": (Message("least"), lambda numbers, _count: numbers.minimum),
-    "maximum": (Message("greatest"), lambda numbers, _count: numbers.maximum),
-    "zeros": (Message("share of zeros"), lambda numbers, _count: numbers.zeros),
-    "nan": (Message("NaN values"), lambda numbers, _count: numbers.nan),
-    "infinite": (Message("infinite values"), lambda numbers, _count: numbers.infinite),
+    "deviation": (Message("deviation"), lambda each, _count: each.deviation),
+    "mean": (Message("mean"), lambda each, _count: each.mean),
+    "minimum": (Message("least"), lambda each, _count: each.minimum),
+    "maximum": (Message("greatest"), lambda each, _count: each.maximum),
+    "zeros": (Message("share of zeros"), lambda each, _count: each.zeros),
+    "nan": (Message("NaN values"), lambda each, _count: each.nan),
+    "infinite": (Message("infinite values"), lambda each, _count: each.infinite),
 }
 
 

@@ -271,12 +271,8 @@ def of_pinned(
     )
     alignment = session.comparison.source if side == "source" else session.comparison.target
     query = alignment.places[chosen.query]
-    if (
-        pinned_agreement is None
-        or query < 0
-        or chosen.layer >= len(pinned_agreement.same_best)
-        or chosen.head >= pinned_agreement.same_best.shape[1]
-    ):
+    heads = () if pinned_agreement is None else pinned_agreement.same_best.shape[:2]
+    if query < 0 or not heads or chosen.layer >= heads[0] or chosen.head >= heads[1]:
         return pinned_agreement, None
     return pinned_agreement, rank(trace, kind, replace(chosen, query=query))
 

@@ -60,9 +60,8 @@ def show(session: Session, model: TextModel) -> None:
     """The model on one side; on the other the data, what it costs, and the start."""
     in_training = training.training(session) is not None
     # While one lasts, the page is drawn twice a second: a form that nobody needs then would take time from it.
-    form = st.expander(
-        _("Train something else"), expanded=not in_training, key=f"{Part.FORM}{in_training}", on_change="rerun"
-    )
+    key = f"{Part.FORM}{in_training}"
+    form = st.expander(_("Train something else"), expanded=not in_training, key=key, on_change="rerun")
     if form.open:
         with form:
             _form(session, model)
@@ -114,9 +113,7 @@ def _form(session: Session, model: TextModel) -> None:
         args=(plan, settings),
     )
     request, message = st.session_state.get(Part.MESSAGE) or (None, "")
-    if refused or (
-        message and plan and request == (plan.choices, settings)
-    ):  # what was said of another plan is of no use
+    if refused or (message and plan and request == (plan.choices, settings)):  # not the message on another plan
         foot.error(as_sentence(refused or translate_error(message)))
     if training.training(session):
         foot.caption(_("The training that goes on now, with its film and its runs, is given up for it."))
