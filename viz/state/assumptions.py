@@ -182,9 +182,8 @@ def _read(text: str) -> str:
 def assumed(model: TextModel) -> list[str]:
     """Assumptions on what the weights do not tell, each in a few words; a file may have written what is quoted."""
     reasons = model.training.get("assumed")
-    return (
-        [translate_error(each)[:200] for each in reasons if isinstance(each, str)] if isinstance(reasons, list) else []
-    )
+    listed = reasons if isinstance(reasons, list) else []
+    return [translate_error(each)[:200] for each in listed if isinstance(each, str)]
 
 
 def missing(model: TextModel) -> dict[str, list[str]]:

@@ -53,11 +53,8 @@ class WhatIf:
         if self.changes != trace_changes:
             trace = self._make(model, source, target) or plain
             trace_changes = self.changes
-        self.plain, self._trace, self._made = (
-            plain,
-            trace,
-            trace_changes,
-        )  # all at once: the computation may be given up before
+        # All at once: the computation may be given up before.
+        self.plain, self._trace, self._made = plain, trace, trace_changes
         return trace
 
     def change(self, changes: Sequence[AttentionChange]) -> bool:
@@ -140,9 +137,7 @@ class WhatIf:
 
 
 def note(what_if: WhatIf, trace: Trace, config: TransformerConfig) -> str:
-    """Sentence on the changes, for the frame around every page; empty while there are none. config: of the model that
-    is shown.
-    """
+    """Sentence on the changes, for the frame around every page; empty while there are none. config: of the model."""
     here = [each for each in what_if.changes if trace.attention_paths(each.kind) and _is_there(each, config)]
     return _named(here, config) if here else ""
 

@@ -59,9 +59,8 @@ class LongTextJob(TableJob):
         if (comparison := session.comparison) is not None:
             compared = [TableTask((CHANGES, comparison.pinned), self.heads or 1, lambda: comparison.changes is None)]
         wanted = {task.key for task in tasks}
-        values_left = {
-            key: value for key, value in values.items() if key[0] != COMBINED or key in wanted
-        }  # which is large
+        # A combination is large: only the wanted one stays.
+        values_left = {key: value for key, value in values.items() if key[0] != COMBINED or key in wanted}
         super().__init__([*tasks, checking, *compared], values_left)
 
     def compute(self) -> None:

@@ -214,9 +214,8 @@ def harmless(frame: DataFrame) -> DataFrame:
         return frame
     table = frame.copy()
     for name in texts:
-        table[name] = [
-            f"'{each}" if isinstance(each, str) and each.startswith(FORMULA) else each for each in table[name]
-        ]
+        cells = table[name]
+        table[name] = [f"'{each}" if isinstance(each, str) and each.startswith(FORMULA) else each for each in cells]
     return table
 
 

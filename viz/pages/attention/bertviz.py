@@ -115,14 +115,8 @@ def parameters(
         for name, key in (("queries", "query"), ("keys", "key")):
             vectors = (for_each_head(trace[f"{path}.{key}"], maps.heads) for path in maps.paths)
             attention[name] = [rounded(each.float()) for each in vectors]
-        options = {
-            "attention": {"all": attention},
-            "default_filter": "all",
-            "layer": layer,
-            "head": head,
-            "count": True,
-        }
-        return {**common, **options, "bidirectional": maps.kind != "decoder"}
+        options = {"attention": {"all": attention}, "default_filter": "all", "count": True}
+        return {**common, **options, "layer": layer, "head": head, "bidirectional": maps.kind != "decoder"}
     numbers = list(range(1, maps.layers + 1))
     options = {"attention": [attention], "default_filter": "0", "include_layers": numbers}
     if view == "head":

@@ -104,9 +104,7 @@ def page(model: TextModel) -> Views:
         problem = problem or refusal(head_maps, listed)
         drawn, map_of = None, None
         if not long:
-            yield [
-                (heads, grid_of(session, head_maps, thumbnails))
-            ]  # which the browser paints while the rest is computed
+            yield [(heads, grid_of(session, head_maps, thumbnails))]  # painted while the rest is computed
         if not problem:
             drawn, problem = large_image(session, head_maps, chosen, listed, job_values if long else None)
         parts: list[Placed] = []
@@ -264,9 +262,8 @@ def offer_heads(
         one, place = replace(chosen, layer=layer, head=head), {"layer": layer, "head": head}
         views: list[View] = []
         if large_one:
-            views.append(
-                large_view(head_maps, head_figure(head_maps, large(head_maps, one, listed), thumbnails, one, listed))
-            )
+            image = large(head_maps, one, listed)
+            views.append(large_view(head_maps, head_figure(head_maps, image, thumbnails, one, listed)))
         if stepwise:
             views.append(steps_view(head_maps, one))
             vectors, _lacking = unless_absent(partial(vectors_view, head_maps, one))

@@ -224,13 +224,10 @@ def steps_table(head_maps: HeadMaps, chosen: Selection) -> pd.DataFrame:
     columns: dict[str, Any] = {Message("key"): head_maps.column_labels}
     for each in (own, before):
         if each is not None:
-            values_by_name = {names[name]: array(values) for name, values in each.to_weights.items()}
-            values_by_name[Message("‖weighted value‖")] = array(each.weighted.norm(dim=-1))
+            series = {names[name]: array(values) for name, values in each.to_weights.items()}
+            series[Message("‖weighted value‖")] = array(each.weighted.norm(dim=-1))
             pinned = each is before
-            columns |= {
-                Message("{name}, pinned", name=name) if pinned else name: values_by_name[name]
-                for name in values_by_name
-            }
+            columns |= {Message("{name}, pinned", name=name) if pinned else name: series[name] for name in series}
     return frame_of(columns)
 
 

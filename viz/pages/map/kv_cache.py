@@ -110,14 +110,13 @@ def sentence(model: TextModel, last: CacheSize) -> str:
     return text
 
 
-def chart(inputs: Inputs, measurements: list[CacheSize]) -> Chart:
+def chart(inputs: Inputs, cache_sizes: list[CacheSize]) -> Chart:
     """Measured bytes over the tokens of this text, and the formula on to the longest text that the model takes."""
-    model, tokens = inputs.model, np.array([size.tokens for size in measurements])
-    series = [
-        Series(Message("measured"), tokens, np.array([size.measured for size in measurements]) / 1e3, FIRST, "dots")
-    ]
-    ends = [1, max(measurements[-1].tokens, min(model.config.max_length, 4 * measurements[-1].tokens))]
-    line = [formula(model, end, measurements[0].source) for end in ends]
+    model, tokens = inputs.model, np.array([size.tokens for size in cache_sizes])
+    kilobytes = np.array([size.measured for size in cache_sizes]) / 1e3
+    series = [Series(Message("measured"), tokens, kilobytes, FIRST, "dots")]
+    ends = [1, max(cache_sizes[-1].tokens, min(model.config.max_length, 4 * cache_sizes[-1].tokens))]
+    line = [formula(model, end, cache_sizes[0].source) for end in ends]
     if None not in line:
         ys = np.array([float(each or 0) for each in line]) / 1e3
         series.insert(0, Series(Message("formula"), np.array(ends), ys, EXPECTED, dash=True))
@@ -128,7 +127,7 @@ def chart(inputs: Inputs, measurements: list[CacheSize]) -> Chart:
         [r"2 \cdot L \cdot h_{kv} \cdot d_k \cdot n \cdot b"],
         [measure],
     )
-    note, mark = Message("{bytes} now", bytes=bytes_text(measurements[-1].measured)), f"cache {stamp(inputs.trace)}"
+    note, mark = Message("{bytes} now", bytes=bytes_text(cache_sizes[-1].measured)), f"cache {stamp(inputs.trace)}"
     above = Caption(Message("Size of the KV cache"), f"kv-cache-{model.name}", mark, note, about=about)
     return Chart(above, series, Axis(Message("tokens")), Axis("kB", zero=True), tall=150)
 

@@ -401,10 +401,8 @@ NEAR = 64  # distances of a rotary product and of ALiBi's biases that are drawn
 def learned_tables(model: TextModel) -> dict[str, Tensor]:
     """The trained positions of each stack that has such, by its name, the encoder's first."""
     ends = ".embedding.positions.table"
-    parameters = {
-        name.removesuffix(ends): each for name, each in model.network.named_parameters() if name.endswith(ends)
-    }
-    return {name: table.detach().cpu().double() for name, table in parameters.items()}
+    tables = [(name, each) for name, each in model.network.named_parameters() if name.endswith(ends)]
+    return {name.removesuffix(ends): table.detach().cpu().double() for name, table in tables}
 
 
 def _learned_names(tables: dict[str, Tensor]) -> dict[str, Tensor]:

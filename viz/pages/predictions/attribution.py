@@ -75,9 +75,8 @@ def found_of(session: Session, subject: Subject, of: str) -> PositionAttribution
     place = comparison.alignments("output.logits")[0].places[position]
     make = computed(pin.trace, place)
     pinned, _absent = cached_for_pin(pin, "attribution", (place, of, layer), lambda: unless_absent(make))
-    return PositionAttribution(
-        own, pinned if pinned is not None and pinned.holds and pinned.parts == own.parts else None
-    )
+    comparable = pinned is not None and pinned.holds and pinned.parts == own.parts
+    return PositionAttribution(own, pinned if comparable else None)
 
 
 def no_sum(subject: Subject, own: Attribution) -> str:

@@ -156,24 +156,18 @@ def show_layers(model: TextModel, row: DeltaGenerator) -> Views:
 
     def views(model: TextModel) -> Drawing:
         subject = subject_here()
-        readings, attributions = logit_lens.read(subject), attribution.found_of(current_session(), subject, of)
+        readings, shares = logit_lens.read(subject), attribution.found_of(current_session(), subject, of)
         parts: list[Placed] = [
             (place, view(Part.LENS, logit_lens.lens_map(subject, readings, shade), row=on_row)),
             (charts[0], view(Part.PROBABILITY, logit_lens.probability_chart(subject, readings))),
             (charts[1], view(Part.RANK, logit_lens.rank_chart(subject, readings))),
             (charts[2], view(Part.ENTROPY, logit_lens.entropy_chart(subject, readings))),
         ]
-        if attributions.own is not None:
+        if shares.own is not None:
             answer = on_block if of == "blocks" else on_head
             parts += [
-                (
-                    maps[0],
-                    view(Part.RAISED, attribution.tokens_map(subject, attributions, of, lowered=False), row=answer),
-                ),
-                (
-                    maps[1],
-                    view(Part.LOWERED, attribution.tokens_map(subject, attributions, of, lowered=True), row=answer),
-                ),
+                (maps[0], view(Part.RAISED, attribution.tokens_map(subject, shares, of, lowered=False), row=answer)),
+                (maps[1], view(Part.LOWERED, attribution.tokens_map(subject, shares, of, lowered=True), row=answer)),
             ]
         yield parts
 
@@ -183,9 +177,9 @@ def show_layers(model: TextModel, row: DeltaGenerator) -> Views:
             if subject.pinned is not None and readings.pinned is None:
                 note.caption(_("The pinned model has other layers: the lens cannot be compared layer by layer."))
             pick_place(controls, subject, of)
-            if attributions.own is None:
-                maps[0].info(attributions.sentence)
-            elif subject.differing and attributions.pinned is None:
+            if shares.own is None:
+                maps[0].info(shares.sentence)
+            elif subject.differing and shares.pinned is None:
                 controls.caption(_("The pinned trace has no such parts at this token: values are shown."))
             data_table(Part.DATA, lambda: logit_lens.table(subject, readings), "logit-lens", place=data, parts=parts)
 

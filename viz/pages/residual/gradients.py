@@ -178,13 +178,12 @@ def pinned_gradients(session: Session, requested: bool) -> LossGradients | None:
     pin = session.pin
     if pin is None or refusal(pin.model):
         return None
-    pinned_subject = subject(pin.model, pin.trace, pin.texts, pin.ended)
-    if all(token == UNKNOWN for token in pinned_subject.actual) or not (
-        pinned_subject.is_light or requested or "gradients" in pin.cache
-    ):
+    of_pin = subject(pin.model, pin.trace, pin.texts, pin.ended)
+    ready = of_pin.is_light or requested or "gradients" in pin.cache
+    if not ready or all(token == UNKNOWN for token in of_pin.actual):
         return None
     try:
-        return cached_for_pin(pin, "gradients", (pin.trace,), pinned_subject.compute)
+        return cached_for_pin(pin, "gradients", (pin.trace,), of_pin.compute)
     except ValueError:  # they do not fit into memory beside the others
         return None
 

@@ -93,7 +93,7 @@ def show_stream(model: TextModel, stack: str) -> Views:
     left, right = st.columns([11, 9], gap="medium")
     quantity = choose(_("Quantity"), names := stream.QUANTITIES, names[0], Part.OF_STREAM, stream.quantity_name, left)
     with left:
-        figure, sentence_place = st.container(), st.container()
+        figure, note = st.container(), st.container()
     data = under_figures(partial(stream.explain, Part.EXPLANATION, model.config), Part.DATA)
 
     def views(model: TextModel) -> Drawing:
@@ -109,7 +109,7 @@ def show_stream(model: TextModel, stack: str) -> Views:
         yield parts
 
         def rest() -> None:
-            (sentence_place.caption if model.config.residual else sentence_place.info)(sentence)
+            (note.caption if model.config.residual else note.info)(sentence)
             table = partial(stream.stream_table, inputs, stack, steps)
             data_table(Part.DATA, table, f"stream-{stack}", place=data, parts=parts)
 
@@ -149,7 +149,7 @@ def show_batch(model: TextModel, stack: str) -> Views:
     row = st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="bottom")
     picker = row.container(width=260)
     moment = choose(_("Quantity"), batch_norm.MOMENTS, "std", Part.OF_BATCH, batch_norm.moment_name, row)
-    sentence_place = st.container()
+    note = st.container()
     left, right = st.columns(2, gap="medium")
     batch_norm.explain(Part.EXPLANATION)
     data = st.container()
@@ -172,15 +172,11 @@ def show_batch(model: TextModel, stack: str) -> Views:
         def rest() -> None:
             pick_norm(picker, paths, chosen)
             if not batch or measured is None:
-                sentence_place.info(
-                    _("A batch is made of the text and its parts: type at least two tokens on each side.")
-                )
+                note.info(_("A batch is made of the text and its parts: type at least two tokens on each side."))
                 return
-            sentence_place.markdown(batch_norm.sentence(batch, measured, path))
+            note.markdown(batch_norm.sentence(batch, measured, path))
             if session.pin:
-                sentence_place.caption(
-                    _("The batch is made of the current text alone: there is none of the pinned one.")
-                )
+                note.caption(_("The batch is made of the current text alone: there is none of the pinned one."))
             with data:
                 data_table(Part.DATA, lambda: batch_norm.batch_table(measured), "batch-norm", parts=parts)
 
@@ -260,7 +256,7 @@ def show_gradients(model: TextModel, stack: str) -> Views:
     of_weights = gradients.QUANTITIES
     quantity = choose(_("Weights"), of_weights, of_weights[0], Part.OF_WEIGHTS, gradients.quantity_name, right)
     with left:
-        figure, sentence_place = st.container(), st.container()
+        figure, note = st.container(), st.container()
     data = under_figures(partial(gradients.explain, Part.EXPLANATION), Part.DATA)
 
     def views(model: TextModel) -> Drawing:
@@ -268,7 +264,7 @@ def show_gradients(model: TextModel, stack: str) -> Views:
         sizes, token = gradients.gradients_of(session), plots.chosen_token(session, stack)
         if isinstance(sizes, gradients.NoGradients):
             yield []
-            return partial(offer, sentence_place, sizes)
+            return partial(offer, note, sizes)
         inputs = session.inputs
         row = stream.first_of(blocks(model.config, stack), session.selection.layer) + 1
         parts = [
@@ -285,7 +281,7 @@ def show_gradients(model: TextModel, stack: str) -> Views:
         yield parts
 
         def rest() -> None:
-            sentence_place.caption(sentence)
+            note.caption(sentence)
             table = partial(gradients.table, model.config, sizes)
             data_table(Part.DATA, table, f"gradients-{stack}", place=data, parts=parts)
 
