@@ -110,13 +110,15 @@ def test_from_a_table_with_faults_to_a_model_that_opens_again(visit, tmp_path):
 
 
 def test_a_training_pauses_within_ten_seconds_of_the_tab_being_closed(visit):
-    page = visit().open(model="reverse")
+    visited = visit()
+    page = visited.open(model="reverse")
     page.get_by_role("button", name="Train on", exact=True).click()
     status(page, "running")
     eventually(page, lambda: "run=" in page.url)
     given = dict(parse_qsl(urlsplit(page.url).query))
     page.close()
     time.sleep(10)
-    again = visit().open(run=given["run"], model="training")  # which is a sign of life: it would run on
+    visited.page = visited.context.new_page()  # of the same browser: another one is told that it can only watch
+    again = visited.open(run=given["run"], model="training")  # which is a sign of life: it would run on
     expect(again.get_by_text("paused: nobody was looking")).to_be_visible()
     status(again, "paused")
