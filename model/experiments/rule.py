@@ -204,7 +204,9 @@ class Margin:
     @property
     def least(self) -> float | str:
         """The distance as a rule says it; 0 without one."""
-        return f"{100 * self.share:g} %" if self.share else f"{self.factor:g} ×" if self.factor > 1.0 else self.by
+        if self.factor > 1.0:
+            return say("{factor} ×", factor=self.factor)
+        return f"{100 * self.share:g} %" if self.share else self.by
 
     def applied(self, text: Message) -> Message:
         """Text of a comparison with this margin."""

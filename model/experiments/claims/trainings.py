@@ -470,7 +470,8 @@ def by_layer(side: Side, title: Message, read: Callable[[Course], Mapping[str, f
             for course in side.of(arm)
         ]
         curves += of_courses(arm, [(places, [of[layers[place]] for place in places]) for places, of in norms])
-    ticks = [f"{stack} {int(number) + 1}" for stack, _layers, number in (layer.split(".") for layer in layers)]
+    paths = [layer.split(".") for layer in layers]
+    ticks = [say("{stack} {layer}", stack=STACKS[stack], layer=int(number) + 1) for stack, _layers, number in paths]
     return Curves(title, say("layer"), "‖g‖", curves, log_y=True, ticks=ticks)
 
 

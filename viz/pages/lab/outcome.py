@@ -163,7 +163,7 @@ def quantity_line(quantity: Quantity) -> str:
     else:
         value = f"{significant(quantity.mean)} ± {significant(quantity.spread)} {unit}".rstrip()
         value = _("{value} over {count} seeds").format(value=value, count=len(quantity.values))
-    return f"{words(quantity.name)}: {value}".rstrip()
+    return _("{quantity}: {value}").format(quantity=words(quantity.name), value=value).rstrip()
 
 
 def draw(figure: Figure, key: str, about: About) -> FigureView | Titled:

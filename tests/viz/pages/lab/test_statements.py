@@ -15,7 +15,7 @@ import viz.state.checkpoints
 from model.experiments import index
 from model.experiments.engines.timing import Machine
 from model.experiments.experiment import Curve, Curves, Experiment, Grid, Group, Outcome, Parameter, Request, Table
-from model.experiments.rule import Quantity, Rule, exceeds
+from model.experiments.rule import Margin, Quantity, Rule, exceeds, less
 from model.experiments.runner import Report
 from model.message import say
 from model.runtime.errors import MissingQuantityError
@@ -24,9 +24,10 @@ from tests.viz.small import write_small
 from viz.figures.chart import Chart
 from viz.figures.heatmap import Heatmap
 from viz.frame.app import PAGES
+from viz.i18n.catalogue import use
 from viz.pages.lab.experiment import Titled
 from viz.pages.lab.live_views import live_views
-from viz.pages.lab.outcome import drawn_curve, in_rows, machine_words, numbers_of
+from viz.pages.lab.outcome import drawn_curve, in_rows, machine_words, numbers_of, quantity_line, words
 from viz.pages.lab.page import ARITHMETIC, SECTIONS
 from viz.render.view import FigureView
 
@@ -144,6 +145,15 @@ def test_a_verdict_that_may_still_turn_is_said_to_be_so_far_and_meets_no_guess()
     assert "guessed" not in going
     assert ended.startswith(":green-badge[holds]")
     assert "as you guessed" in ended
+
+
+def test_a_number_and_a_factor_are_chinese_to_their_signs() -> None:
+    a, b = (Quantity(say("loss so far, {arm}", arm=say(arm)), (1.0, 1.0, 1.0)) for arm in ("with residuals", "learned"))
+    use("zh")
+    assert quantity_line(a) == "目前的损失，有残差：1 ± 0（3 个种子）"
+    factor = words(Rule([less(a, b, Margin(factor=2.0))]).text)
+    assert "差距既大于 2 倍，又大于离散程度的两倍" in factor
+    use("en")
 
 
 def test_more_curves_than_colours_are_told_apart() -> None:
