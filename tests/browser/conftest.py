@@ -154,3 +154,16 @@ def page(bare: BrowserContext) -> Iterator[Page]:
     page = bare.new_page()
     yield page
     page.close()
+
+
+@pytest.fixture
+def blank(browser: Browser) -> Iterator[Page]:
+    """An empty page of a size that its test may change, for components by themselves; no script may fail on it."""
+    context = browser.new_context(viewport={"width": 1200, "height": 1100}, device_scale_factor=1)
+    context.set_default_timeout(PATIENCE)
+    page, errors = context.new_page(), []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.set_content("<body></body>")
+    yield page
+    context.close()
+    assert not errors

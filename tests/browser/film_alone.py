@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-from playwright.sync_api import Browser, Page
+import pytest
+from playwright.sync_api import Page
 
 from tests.browser.alone import mount
-from tests.browser.server import PATIENCE
 from tests.model.training.live.live_examples import watched
 from viz.components.registry import pack
 from viz.pages.training.film import described, film_words, norm_groups
@@ -82,7 +81,8 @@ class ShownFilm:
         self.film.locator(f".step.{name}").click()
 
 
-def filmed() -> Any:
+@pytest.fixture(scope="module")
+def own() -> Any:
     """A training of twelve steps."""
     made = watched()
     for _ in range(12):
@@ -90,13 +90,6 @@ def filmed() -> Any:
     return made
 
 
-@contextmanager
-def shown_film(browser: Browser, own: Any) -> Iterator[ShownFilm]:
-    context = browser.new_context(viewport={"width": 1200, "height": 1100}, device_scale_factor=1)
-    context.set_default_timeout(PATIENCE)
-    page, errors = context.new_page(), []
-    page.on("pageerror", lambda error: errors.append(str(error)))
-    page.set_content("<body></body>")
-    yield ShownFilm(page, own)
-    context.close()
-    assert not errors
+@pytest.fixture
+def shown(blank: Page, own: Any) -> ShownFilm:
+    return ShownFilm(blank, own)

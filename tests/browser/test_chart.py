@@ -13,7 +13,6 @@ from playwright.sync_api import Page, expect
 
 from tests.browser.alone import HOSTILE, mount
 from tests.browser.looking import eventually
-from tests.browser.server import PATIENCE
 from viz.components.registry import pack
 
 pytestmark = pytest.mark.browser
@@ -45,18 +44,6 @@ class Shown:
 
     def texts(self) -> list[str]:
         return [node.text or "" for node in self.svg().iter(f"{SVG}text")]
-
-
-@pytest.fixture
-def blank(browser):
-    context = browser.new_context(viewport={"width": 800, "height": 600})
-    context.set_default_timeout(PATIENCE)
-    page, errors = context.new_page(), []
-    page.on("pageerror", lambda error: errors.append(str(error)))
-    page.set_content("<body></body>")
-    yield page
-    context.close()
-    assert not errors
 
 
 def curves(svg: ElementTree.Element, colour: str) -> list[np.ndarray]:

@@ -1,4 +1,4 @@
-"""The page Checkpoints in Chromium: upload and see, refuse what is hostile, keep within the session, export."""
+"""The page Checkpoints in Chromium: upload and see, refuse what is hostile, keep within the session."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from model.checkpoints.export import folder_zipped
-from model.checkpoints.load import open_checkpoint
 from tests.browser.conftest import Visit
-from tests.browser.looking import eventually, source, stands_still, thumbnails
+from tests.browser.looking import eventually, stands_still
 from tests.viz.small import write_small
 
 pytestmark = pytest.mark.browser
@@ -72,17 +71,6 @@ def shown(visit, mine: Path) -> Page:
 
 
 @pytest.mark.slow
-def test_an_upload_is_shown_and_kept_over_a_reload(visit, mine):
-    page = shown(visit, mine)
-    page.reload()
-    expect(page.get_by_text("2+1 layers")).to_be_visible()
-    source(page).fill("The cat sees.")
-    labels = open_checkpoint(mine).source_tokens("The cat sees.").labels
-    expect(page.locator(".vitrine.heads")).to_have_attribute("data-painted", " ".join(labels))
-    expect(thumbnails(page)).to_have_count(4)
-
-
-@pytest.mark.slow
 def test_an_upload_is_seen_by_nobody_else_until_it_is_taken_out(visit, mine):
     page = shown(visit, mine)
     other = opened_page(visit())
@@ -121,19 +109,3 @@ def test_hostile_files_are_a_sentence_and_the_page_goes_on(visit, tmp_path):
     expect(line(page, "evil.pt").get_by_role("button", name="Show it")).to_be_disabled()
     assert not (tmp_path / "harmed").exists()
     expect(page.get_by_text("3+3 layers")).to_be_visible()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("form", ["Vitrine", "Hugging Face"])
-def test_an_export_can_be_opened_again(visit, form):
-    page = opened_page(visit(), model="sort")
-    page.get_by_text("Keep", exact=True).click()
-    with page.expect_download() as download:
-        page.get_by_role("button", name=f"{form}'s folder as .zip").click()
-    content = Path(download.value.path()).read_bytes()
-    names = zipfile.ZipFile(io.BytesIO(content)).namelist()
-    assert {"sort/config.json", "sort/model.safetensors", "sort/README.md"} <= set(names)
-    page.get_by_text("Open", exact=True).first.click()
-    upload(page, "again.zip", content)
-    expect(line(page, "sort-2")).to_contain_text(form)
-    expect(line(page, "sort-2")).to_contain_text("encoder-decoder")

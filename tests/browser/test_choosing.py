@@ -208,17 +208,3 @@ def test_hovering_a_token_lights_it_up_wherever_it_is(visit):
     thumbnails(page).nth(9).hover()
     expect(page.locator(".vitrine.heads .caption")).to_contain_text("layer 2, head 2:")
     expect(page.locator(".vitrine.heads .caption")).to_contain_text("→")
-
-
-@pytest.mark.slow
-def test_the_explanation_shows_the_code_and_the_data_a_table(visit):
-    page = visit().open(layer="0", head="0")
-    page.get_by_text("What am I looking at?").click()
-    expect(page.get_by_text("class MultiHeadAttention")).to_be_visible()
-    expect(page.locator(".katex").first).to_be_visible()
-    page.get_by_text("Data", exact=True).click()
-    expect(page.locator('[data-testid="stDataFrame"]')).to_be_visible()
-    with page.expect_download() as download:
-        page.get_by_role("button", name="CSV", exact=True).click()
-    assert download.value.suggested_filename == "attention-cross-layer1-head1.csv"
-    assert len(download.value.path().read_text("utf-8-sig").splitlines()) > 50

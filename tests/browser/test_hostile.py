@@ -16,7 +16,6 @@ from tests.browser.looking import (
     texts,
     thumbnails,
 )
-from viz.state.session import FIRST_SOURCE
 
 pytestmark = pytest.mark.browser
 
@@ -74,14 +73,6 @@ def test_the_axes_of_the_large_figure_show_tokens_literally(visit, model):
     expect_painted(page, model, "<b>a</b> &amp; <br>")
     labels = [*model.source_tokens("<b>a</b> &amp; <br>").labels, *model.target_tokens("<b>我").labels]
     eventually(page, lambda: texts(figure(page))[2 : 2 + len(labels)] == labels)
-    assert page.evaluate(INTRUDERS) == 0
-
-
-@pytest.mark.slow  # tests/test_app.py reads such addresses without a browser
-@pytest.mark.parametrize("parameters", [("model",), ("attention", "scale", "language"), ("layer", "head", "query")])
-def test_a_hostile_address_shows_the_page(visit, model, parameters):
-    page = visit().open(**dict.fromkeys(parameters, SCRIPT))
-    expect_painted(page, model, FIRST_SOURCE)
     assert page.evaluate(INTRUDERS) == 0
 
 

@@ -1,15 +1,13 @@
-"""The importance of heads in a browser: a click opens a head, a button removes it everywhere, typing measures anew."""
+"""The importance of heads in a browser: a click opens a head, a button removes it everywhere."""
 
 from __future__ import annotations
 
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.looking import eventually, source, stands_still
+from tests.browser.looking import eventually, stands_still
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
-
-HOSTILE = '<img src=x onerror="alert(1)"> `a` $b$ 🙂'
 
 
 def effects(page: Page):
@@ -39,13 +37,3 @@ def test_a_head_is_opened_removed_and_restored(visit):
     expect(page.locator(".changed .what")).to_have_count(0)
     expect(page.get_by_text("The mean loss of this text is")).to_contain_text("of 72 heads")
     eventually(page, lambda: "changes=" not in page.url)
-
-
-def test_it_follows_typing_hostile_texts_too(visit):
-    page = visit().open(source="I am a teacher.", below="importance")
-    verdict = page.get_by_text("The mean loss of this text is")
-    expect(verdict).to_contain_text("of 72 heads")
-    before = verdict.inner_text()
-    source(page).fill(HOSTILE)
-    eventually(page, lambda: verdict.inner_text() != before)
-    expect(effects(page)).to_be_visible()

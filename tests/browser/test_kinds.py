@@ -49,17 +49,6 @@ def test_a_guess_that_is_clicked_goes_on_with_the_text(visit, shakespeare):
 
 
 @pytest.mark.slow
-def test_continue_writes_and_typing_goes_on_from_there(visit, shakespeare):
-    page = visit().open(model="shakespeare", source="To be, or")
-    page.get_by_role("button", name="Continue").click()
-    expect(text(page)).not_to_have_value("To be, or")
-    text(page).press("End")
-    text(page).type(" x")
-    written = text(page).input_value().replace("⏎", "\n")
-    expect_tokens(page, "source", [shown(label) for label in shakespeare.source_tokens(written).labels])
-
-
-@pytest.mark.slow
 def test_masks_are_filled_by_a_click(visit, fill_mask):
     source = f"She bought a {MASK} car."
     page = visit().open(model="fill-mask", source=source)

@@ -43,19 +43,3 @@ def test_a_pinned_text_stays_beside_what_is_typed(visit, model):
     page.get_by_role("button", name="unpin").click()
     expect(page.locator(".kept")).to_have_count(0)
     expect(chips(page, "source").locator("xpath=self::*[contains(@class, 'new')]")).to_have_count(0)
-
-
-@pytest.mark.slow
-def test_the_pin_stays_when_the_page_and_the_model_are_changed(visit, model):
-    page = visit().open(source=BEFORE)
-    page.get_by_role("button", name="Pin").click()
-    expect(page.locator(".kept")).to_contain_text(BEFORE)
-    page.get_by_role("link", name="Masks").click()
-    page.wait_for_url("**/masks*")
-    expect(page.locator(".kept")).to_contain_text(BEFORE)
-    page.get_by_role("link", name="Attention").click()
-    expect(page.locator(".vitrine.heads")).to_be_visible()
-    page.get_by_role("combobox").first.click()
-    page.get_by_role("option", name="reverse").click()
-    expect(page.locator(".kept")).to_contain_text("eng-cmn")
-    expect(page.locator(".vitrine.heads")).to_be_visible()

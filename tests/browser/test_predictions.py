@@ -1,20 +1,17 @@
-"""The page of predictions follows typing, its film plays without the server, its tokens can be clicked."""
+"""The page of predictions: its film plays without the server, its tokens can be clicked."""
 
 from xml.etree import ElementTree
 
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.looking import eventually, expect_tokens, source, stands_still, target
+from tests.browser.looking import expect_tokens, stands_still, target
 from tests.browser.test_hostile import INTRUDERS, SCRIPT
 from viz.state.session import FIRST_SOURCE
 
 pytestmark = pytest.mark.browser
 
 FILM = ".vitrine.film"
-PAINTED = """
-(canvas) => canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data.filter((value) => value).length
-"""
 VIEWS = ["Positions", "Temperature, top-k, top-p", "Logit lens", "Decoding film", "Beam tree"]
 
 
@@ -25,28 +22,6 @@ def predictions(page: Page, view: str) -> Page:
     stands_still(page)  # nothing of the page before is left
     page.get_by_role("radio", name=view, exact=True).click()
     return page
-
-
-def expect_stamp(page: Page, component: str, labels: list[str]) -> None:
-    expect(page.locator(component)).to_have_attribute("data-painted", " ".join(labels))
-
-
-@pytest.mark.slow
-def test_typing_changes_the_losses_and_the_chosen_position(visit, model):
-    page = predictions(visit().open(), "Positions")
-    text = "I am a teacher."
-    source(page).fill(text)
-    trace = model.trace(text)
-    for component in (".vitrine.chart", ".vitrine.heatmap", ".vitrine.ranking"):
-        expect_stamp(page, component, trace.source_tokens)
-    best = trace["output.logits"][1].topk(3).indices.tolist()
-    labels = [model.target_tokenizer.label(token) for token in best]
-    chips = page.locator(".vitrine.ranking tbody .chip")
-    eventually(page, lambda: [text.removeprefix("✓ ") for text in chips.all_inner_texts()[:3]] == labels)
-    eventually(page, lambda: page.locator(".vitrine.heatmap canvas").evaluate(PAINTED) > 1000)
-    stands_still(page)
-    page.locator(".vitrine.heatmap canvas").click(position={"x": 120, "y": 60})  # the first row
-    expect(page.locator(".vitrine.ranking .heading b")).to_have_text(f"<s> → {trace.target_tokens[1]}")
 
 
 @pytest.mark.slow

@@ -8,21 +8,12 @@ import numpy as np
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.film_alone import KIND, filmed, shown_film
+from tests.browser.film_alone import KIND
+from tests.browser.film_alone import own as own
+from tests.browser.film_alone import shown as shown
 from tests.browser.looking import PIXELS, eventually
 
 pytestmark = pytest.mark.browser
-
-
-@pytest.fixture(scope="module")
-def own():
-    return filmed()
-
-
-@pytest.fixture
-def shown(browser, own):
-    with shown_film(browser, own) as made:
-        yield made
 
 
 def test_it_is_scrubbed_by_keys_and_by_the_strips_slider(shown):

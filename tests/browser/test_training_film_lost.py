@@ -7,7 +7,8 @@ from types import SimpleNamespace
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.film_alone import filmed, shown_film
+from tests.browser.film_alone import own as own
+from tests.browser.film_alone import shown as shown
 from viz.state.film_feed import film_data
 
 pytestmark = pytest.mark.browser
@@ -19,17 +20,6 @@ window.clearTimeout = () => (window.tick = null);
 """
 
 LACKS = "window.__vitrine.film = undefined; window.__vitrine.dispatchEvent(new CustomEvent('film'))"
-
-
-@pytest.fixture(scope="module")
-def own():
-    return filmed()
-
-
-@pytest.fixture
-def shown(browser, own):
-    with shown_film(browser, own) as made:
-        yield made
 
 
 def test_new_frames_are_added_and_a_gap_is_noticed(shown):

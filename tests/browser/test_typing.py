@@ -3,7 +3,7 @@
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.looking import chips, eventually, expect_painted, expect_tokens, pixels, source, target, thumbnails
+from tests.browser.looking import eventually, expect_painted, expect_tokens, pixels, source, target, thumbnails
 from viz.state.session import FIRST_SOURCE
 
 pytestmark = pytest.mark.browser
@@ -92,30 +92,6 @@ def test_fast_typing_loses_no_character(visit, model):
         expect_painted(page, model, text)
 
 
-@pytest.mark.slow
-def test_a_typed_target_is_used_and_translate_gives_it_back_to_the_model(visit, model):
-    page = visit().open(source="I am a teacher.")
-    target(page).focus()
-    page.keyboard.type("我是")
-    expect_tokens(page, "target", ["<s>", "我", "是"])
-    page.get_by_role("button", name="Translate").click()
-    expect_tokens(page, "target", model.trace("I am a teacher.").target_tokens)
-    expect(target(page)).to_have_value("")
-
-
-@pytest.mark.slow
-def test_the_texts_are_in_the_address_and_come_back(visit, model):
-    page = visit().open()
-    source(page).fill("I am a teacher.")
-    target(page).fill("我是老师。")
-    expect_tokens(page, "target", ["<s>", *"我是老师。"])
-    page.wait_for_url("**source=I*target=*")
-    page.reload()
-    expect_painted(page, model, "I am a teacher.")
-    expect_tokens(page, "target", ["<s>", *"我是老师。"])
-    expect(source(page)).to_have_value("I am a teacher.")
-
-
 def test_an_input_method_is_not_disturbed(visit, model):
     page = visit().open(target="我", source="I am a teacher.")
     target(page).focus()
@@ -128,24 +104,6 @@ def test_an_input_method_is_not_disturbed(visit, model):
     ime.send("Input.insertText", {"text": "是"})
     expect(target(page)).to_have_value("我是")
     expect_tokens(page, "target", ["<s>", "我", "是"])
-
-
-@pytest.mark.slow
-def test_tabs_do_not_mix(visit, model):
-    first, second = visit().open(), visit().open()
-    texts = {first: "I am a", second: "The dogs are"}
-    for page, text in texts.items():
-        source(page).fill(text)
-    for word in (" teacher", " and", " friends", "."):
-        for page in texts:
-            texts[page] += word
-            source(page).press("End")
-            page.keyboard.type(word)
-    for page, text in texts.items():
-        expect_painted(page, model, text)
-        expect_tokens(page, "target", model.trace(text).target_tokens)
-        expect(source(page)).to_have_value(text)
-    assert chips(first, "source").all_inner_texts() != chips(second, "source").all_inner_texts()
 
 
 @pytest.mark.slow
