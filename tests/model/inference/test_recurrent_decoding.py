@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import itertools
-
 import pytest
 import torch
 
 from model.inference.decoding import greedy
 from tests.model.examples import recurrent
+from tests.model.inference.test_beam_search import assert_best_of_all
 from tests.model.inference.test_beam_search import compare as compare_beam
-from tests.model.inference.test_beam_search import ids_of, penalised
-from tests.model.inference.test_beam_search import run as run_beam
-from tests.model.inference.test_decoding import END, SOURCES, compare, context, ending, log_probabilities, naive
+from tests.model.inference.test_decoding import END, SOURCES, compare, context, ending, naive
 
 
 @pytest.mark.unchecked
@@ -33,19 +30,7 @@ def test_a_draft_changes_nothing() -> None:
 @pytest.mark.unchecked
 @pytest.mark.parametrize("penalty", [0.0, 0.6])
 def test_a_beam_that_holds_everything_finds_the_best_of_all(penalty: float) -> None:
-    model = ending(recurrent(2, target_vocabulary=6))
-    tokens = range(model.config.target_vocabulary)
-    whole = itertools.product(tokens, repeat=3)
-    targets = {ids[: ids.index(END) + 1] if END in ids else ids for ids in whole}
-    prefixes = {ids[:place] for ids in targets for place in range(len(ids))}
-    with torch.no_grad():
-        steps = {ids: log_probabilities(model, SOURCES[0], list(ids)) for ids in prefixes}
-    totals = {ids: sum(steps[ids[:place]][token] for place, token in enumerate(ids)) for ids in targets}
-    best = max(totals, key=lambda ids: penalised(totals[ids], len(ids), penalty))
-    (tree,) = run_beam(model, SOURCES[:1], [3], beam=len(tokens) ** 2, length_penalty=penalty)
-    found = tree.ranked()[0]
-    assert tuple(ids_of(tree, found)) == best
-    assert tree.nodes[found].total == pytest.approx(totals[best], abs=1e-4)
+    assert_best_of_all(ending(recurrent(2, target_vocabulary=6)), penalty)
 
 
 @pytest.mark.unchecked
