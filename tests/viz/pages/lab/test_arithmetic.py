@@ -15,9 +15,9 @@ from tests.app_reading import sent, sound, type_in
 from tests.model.checkpoints.bridge.models import theirs, write_tokenizer
 from tests.pretended_device import NAME, pretending
 from tests.test_app_kinds import write
-from tests.viz.pages.lab.lab_page import page, said
+from tests.viz.pages.lab.lab_page import TEXT, looked_at, page, said
 from tests.viz.small import write_small
-from viz.pages.lab import similarity
+from viz.pages.lab import scaling, similarity, worked_example
 from viz.pages.lab.worked_example import Part, verdicts
 
 
@@ -66,22 +66,18 @@ def test_what_is_typed_is_computed_kept_in_the_address_and_taken_back(small):
     ],
 )
 def test_a_bad_cell_is_a_sentence_and_the_last_numbers_stay(small, text, sentence):
-    app = page("example")
-    before = matrices(app)
-    typed = texts_of(DOCUMENT)
-    typed[13] = text
-    app.session_state["session"].memory[Part.TEXTS] = typed
-    sound(app.run())
-    assert sentence in said(app)
-    header, _arrays = sent(app, "example_matrices")
-    assert header["wrong"] == 13
-    assert sentence in header["sentence_wrong"]
-    assert all(np.array_equal(before[name], values) for name, values in matrices(app).items())
+    with looked_at(small) as session:
+        (before,) = worked_example.findings(False, 0.5).rows[0]
+        session.memory[Part.TEXTS] = [text if place == 13 else each for place, each in enumerate(texts_of(DOCUMENT))]
+        wrong = worked_example.findings(False, 0.5)
+    (now,) = wrong.rows[0]
+    assert sentence in wrong.verdicts[0]
+    assert (now.drawn.wrong, now.drawn.sentence_wrong) == (13, wrong.verdicts[0])
+    assert now.table().equals(before.table())
 
 
 def test_an_address_that_is_no_example_is_the_tutorials(small):
-    app = page("example", example="1,2,</script>")
-    assert "(2, 7, 1.5)" in said(app)
+    assert "(2, 7, 1.5)" in said(page("example", example="1,2,</script>"))
 
 
 def test_the_rounding_may_change_nothing():
@@ -94,14 +90,12 @@ def test_the_rounding_may_change_nothing():
 
 
 def test_the_claim_fails_at_the_counter_example_and_holds_elsewhere(small):
-    app = page("similarity")
-    assert "Here the claim fails: b has the larger dot product, a the larger cosine." in said(app)
-    header, _arrays = sent(app, "similarity_plane")
-    assert [each["name"] for each in header["vectors"]] == ["q", "a", "b"]
     app = page("similarity", vectors="2,0,1,0,0,1")
     assert "Here the claim holds: a has the larger dot product and the larger cosine." in said(app)
     app.button(key="similarity_restore").click().run()
-    assert "Here the claim fails" in said(sound(app))
+    assert "Here the claim fails: b has the larger dot product, a the larger cosine." in said(sound(app))
+    header, _arrays = sent(app, "similarity_plane")
+    assert [each["name"] for each in header["vectors"]] == ["q", "a", "b"]
     for places, sentence in (
         (((0.0, 0.0), (1.0, 0.0), (0.0, 1.0)), "has no direction"),
         (((1.0, 0.0), (1.0, 0.0), (2.0, 0.0)), "the same cosine: only their lengths"),
@@ -109,35 +103,31 @@ def test_the_claim_fails_at_the_counter_example_and_holds_elsewhere(small):
         (((1.0, 0.0), (1.0, 1.0), (1.0, -1.0)), "neither is preferred"),
     ):
         assert sentence in similarity.plane_verdict(places)
-    assert "Here the claim fails" in said(page("similarity", vectors="1,2,nan,4,5,6"))
+    assert similarity.read("1,2,nan,4,5,6".split(",")) is None
 
 
 def test_the_models_keys_are_ranked_both_ways(small):
-    app = page("similarity", layer="1", head="1", query="2", attention="encoder")
-    trace = app.session_state["session"].trace
-    header, (cosine, dot) = sent(app, "similarity_scatter")
+    with looked_at(small, layer=1, head=1, query=2) as session:
+        found = similarity.model_findings("encoder")
+    (heads,), (queries,), (scatter,) = ([each.drawn for each in row] for row in found.rows)
+    trace = session.trace
     query = trace["encoder.layers.1.self_attention.query"][1, 2].double()
     key = trace["encoder.layers.1.self_attention.key"][1].double()
-    assert header["series"][0]["labels"] == trace.source_tokens
-    assert np.allclose(dot, key @ query, atol=1e-5)
-    assert np.allclose(cosine, torch.nn.functional.cosine_similarity(key, query[None]), atol=1e-6)
-    header, _arrays = sent(app, "similarity_queries")
-    assert header["x"]["labels"] == trace.source_tokens
-    header, arrays = sent(app, "similarity_heads")
-    assert [each["name"] for each in header["panels"]] == ["same best key", "rank correlation"]
-    assert 0 <= arrays[0].min() <= arrays[0].max() <= 1
-    assert f"over {4 * len(trace.source_tokens):,} queries of all heads" in said(app)
+    (dots,) = scatter.series
+    assert dots.labels == queries.x.labels == trace.source_tokens
+    assert np.allclose(dots.ys, key @ query, atol=1e-5)
+    assert np.allclose(dots.xs, torch.nn.functional.cosine_similarity(key, query[None]), atol=1e-6)
+    assert [panel.name for panel in heads.panels] == ["same best key", "rank correlation"]
+    assert 0 <= heads.panels[0].values.min() <= heads.panels[0].values.max() <= 1
+    assert f"over {4 * len(trace.source_tokens):,} queries of all heads" in found.verdicts[0]
 
 
 def test_the_pin_stands_beside(small):
-    app = page("similarity", attention="encoder", query="0")
-    app.session_state["session"].keep()
-    sound(type_in(app, "source", "The dog sees the cat."))
-    assert "In the pinned trace:" in said(app)
-    assert [each["name"] for each in sent(app, "similarity_scatter")[0]["series"]] == ["keys", "pinned"]
-    app.query_params["arithmetic"] = "scaling"
-    app.session_state["arithmetic"] = "scaling"
-    assert "Pinned:" in said(sound(app.run()))
+    with looked_at(small, "The dog sees the cat.", pinned=(small, TEXT, "")) as session:
+        found = similarity.model_findings("encoder")
+        assert "Pinned:" in scaling.of_model(session, "encoder").verdicts[0]
+    assert "In the pinned trace:" in found.verdicts[0]
+    assert [series.name for series in found.rows[2][0].drawn.series] == ["keys", "pinned"]
 
 
 def test_the_models_verdict_can_come_out_either_way():
@@ -193,6 +183,5 @@ def test_a_device_without_float64(here, monkeypatch, claim):
 
 def test_maps_are_those_of_the_kind_that_is_chosen(small):
     app = page("similarity", attention="decoder")
-    maps = Maps(app.session_state["session"].trace, "decoder")
     header, _arrays = sent(app, "similarity_queries")
-    assert len(header["x"]["labels"]) == maps.queries
+    assert len(header["x"]["labels"]) == Maps(app.session_state["session"].trace, "decoder").queries

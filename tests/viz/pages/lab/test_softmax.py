@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-import pandas as pd
 import pytest
 import torch
 
 from model.experiments.engines.scaling import BothWays, Thresholds, thresholds
 from tests.app_reading import sent, sound
-from tests.viz.pages.lab.lab_page import page, said
-from viz.pages.lab import scaling, softmax
+from tests.viz.pages.lab.lab_page import looked_at, page, said
+from viz.pages.lab import scaling, softmax, worked_example
 
 
 def test_a_softmax_with_a_temperature(small):
@@ -30,20 +29,18 @@ def test_a_softmax_with_a_temperature(small):
 
 
 def test_a_softmax_of_the_chosen_head(small):
-    app = page("softmax", softmax_from="head", attention="encoder", layer="1", head="1", query="3", softmax_t="2.5")
-    trace = app.session_state["session"].trace
+    with looked_at(small, layer=1, head=1, query=3) as session:
+        subject = softmax.of_head("encoder")
+        bars, curves = (view.drawn for view in softmax.findings(subject, 2.5).rows[0])
+    trace = session.trace
     scores = trace["encoder.layers.1.self_attention.scores"][1, 3].double()
-    header, arrays = sent(app, "softmax_bars")
-    assert header["x"]["labels"] == trace.source_tokens
-    assert np.allclose(arrays[1], scores.softmax(dim=-1), atol=1e-6)
-    assert header["series"][1]["name"].startswith("at T = 2.5")
-    marks = sent(app, "softmax_curves")[0]["marks"]
-    assert marks[1]["x"] == pytest.approx(8**0.5)
-    temperatures, largest = sent(app, "softmax_curves")[1][:2]
-    expected = [float((scores / float(t)).softmax(dim=-1).max()) for t in temperatures]
-    assert np.allclose(largest, expected, atol=1e-5)
-    page("softmax", softmax_from="head", softmax_t="</script>")
-    page("softmax", softmax_from="head", attention="decoder", query="0")  # sees itself alone
+    assert bars.x.labels == trace.source_tokens
+    assert np.allclose(bars.series[0].ys, scores.softmax(dim=-1), atol=1e-6)
+    assert bars.series[1].name == "at T = 2.5"
+    assert curves.marks[1]["x"] == pytest.approx(8**0.5)
+    expected = [float((scores / float(t)).softmax(dim=-1).max()) for t in curves.series[0].xs]
+    assert np.allclose(curves.series[0].ys, expected, atol=1e-5)
+    page("softmax", softmax_from="head", softmax_t="</script>", attention="decoder", query="0")  # sees itself alone
 
 
 def test_a_softmax_that_is_none_is_said_so():
@@ -86,13 +83,13 @@ def test_scores_that_hardly_differ_saturate_at_no_factor():
 
 
 def test_the_models_heads_with_the_factor_and_without(small):
-    app = page("scaling", attention="encoder")
-    trace = app.session_state["session"].trace
-    header, arrays = sent(app, "scaling_heads")
-    assert [each["name"] for each in header["panels"]] == ["without 1/√d_k", "with 1/√d_k"]
-    weights = trace.attention("encoder").double()
-    assert np.allclose(arrays[2].reshape(2, 2), torch.special.entr(weights).sum(-1).mean(-1), atol=1e-5)
-    assert "d_k = 8, computed with the factor 0.354" in said(app)
+    with looked_at(small) as session:
+        found = scaling.of_model(session, "encoder")
+    panels = found.rows[0][0].drawn.panels
+    assert [panel.name for panel in panels] == ["without 1/√d_k", "with 1/√d_k"]
+    weights = session.trace.attention("encoder").double()
+    assert np.allclose(panels[1].values, torch.special.entr(weights).sum(-1).mean(-1), atol=1e-5)
+    assert "d_k = 8, computed with the factor 0.354" in found.verdicts[0]
 
 
 def test_tables_hold_what_was_computed(small):
@@ -101,8 +98,5 @@ def test_tables_hold_what_was_computed(small):
     app.session_state["scaling_data"] = True
     frames = [each.value for each in sound(app.run()).dataframe]
     assert any(len(frame) > 10 * 12 and "‖∂w/∂s‖" not in frame.columns for frame in frames)
-    app = page("example")
-    app.session_state["example_data"] = True
-    (frame,) = [each.value for each in sound(app.run()).dataframe]
-    assert isinstance(frame, pd.DataFrame)
-    assert len(frame) == 9 * 13
+    with looked_at(small):
+        assert len(worked_example.findings(False, 0.5).numbers()) == 9 * 13
