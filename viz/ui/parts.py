@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from streamlit.elements.lib.mutable_expander_container import ExpanderContainer
     from torch import nn
 
-    from model.capture.trace import Trace
     from model.inference.text_model import TextModel
 
 
@@ -231,11 +230,6 @@ def choose_table(key: str, tables: Mapping[str, FigureTable]) -> str:
         number = next((each.index(old[number]) for each, old in pairs if old[number] in each), 0)
     st.session_state[key], st.session_state[f"{key}_before"] = number, (names, files)
     return names[st.selectbox(_("Numbers of"), range(len(names)), format_func=names.__getitem__, key=key)]
-
-
-def stamp(trace: Trace) -> str:
-    """Stamp of the painted text, its source tokens: a component has it in the browser."""
-    return " ".join(trace.source_tokens)
 
 
 def tell(key: str) -> None:

@@ -20,14 +20,12 @@ from viz.figures.figure import About, Caption
 from viz.figures.panels import Panel
 from viz.i18n.format import significant
 from viz.i18n.messages import joined
-from viz.ui.parts import stamp
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from model.capture.trace import Trace
     from viz.state.inputs import Inputs
-    from viz.state.session import Session
 
 # Okabe and Ito's colours that query, key, value and output leave over, and a grey for what is expected.
 FIRST, SECOND, THIRD, FOURTH = "#e69f00", "#56b4e9", "#8a63d2", "#cc6677"
@@ -48,6 +46,11 @@ def compared(values: Tensor, before: Tensor | None) -> Compared:
 def series_of(name: str, values: Compared, colour: str) -> Series:
     """Series of values at places 0, 1, 2 …"""
     return Series(name, np.arange(len(values.now)), values, colour)
+
+
+def stamp(trace: Trace) -> str:
+    """Stamp of the painted text, its source tokens: a component has it in the browser."""
+    return " ".join(trace.source_tokens)
 
 
 def caption(
@@ -145,9 +148,3 @@ def scored_name(attention: Any, step: str) -> str:
         return Message("scores / √d_k")
     unscaled = step == "scaled" and attention.scaled.factor == 1
     return Message("score") if unscaled else step_names([step])[step]
-
-
-def chosen_token(session: Session, stack: str) -> int:
-    """The chosen position, moved inside the stack's text; a click on its tokens chooses another."""
-    session.selection.side = side_of(session.trace, stack)
-    return min(session.selection.query, len(session.trace.tokens_of(f"{stack}.")) - 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
 from dataclasses import replace
@@ -53,3 +54,18 @@ def test_a_difference_is_infinite_where_now_is_not_finite_and_nan_without_a_coun
     compared = Compared(np.array([1, np.inf, 2, np.nan], np.float32), np.array([0.5, 1, np.nan, 1], np.float32))
     np.testing.assert_array_equal(compared.difference, np.array([0.5, np.inf, np.nan, np.inf], np.float32))
     assert np.isnan(Compared(VALUES).difference).all()
+
+
+def test_what_makes_a_figure_knows_no_session_and_no_language():
+    kinds = "Chart Heatmap Lines Panels HeadGrid QuerySteps Matrices Vectors Ranking Wiring FigureView".split()
+    functions = [
+        node
+        for path in Path("viz/pages").rglob("*.py")
+        if path.name != "page.py"  # which draws the figures
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.FunctionDef) and node.returns is not None and ast.unparse(node.returns) in kinds
+    ]
+    names = {node.name: {each.id for each in ast.walk(node) if isinstance(each, ast.Name)} for node in functions}
+    unwanted = {"_", "current_session", "session", "in_language", "literal", "view"}
+    assert len(functions) > 70
+    assert {name: found for name, used in names.items() if (found := used & unwanted)} == {}

@@ -35,7 +35,8 @@ from viz.pages.attention.head_grid import (
 from viz.pages.attention.text import about_map, combination_title, log_sentence, metric_name, pair, quantity_name
 from viz.pages.attention.view import HeadImage, HeadMaps, metrics
 from viz.state.session import Selection
-from viz.ui.parts import frame_of, stamp
+from viz.ui.parts import frame_of
+from viz.ui.plots import stamp
 
 CELLS = 256  # of the figure along each side, at most; longer texts in blocks
 MERGED = (92, 124, 250)  # of several heads' lines, the hue of the weights

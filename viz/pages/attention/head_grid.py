@@ -34,7 +34,7 @@ from viz.pages.attention.text import (
     quantity_name,
 )
 from viz.pages.attention.view import HeadMaps, marked, measured
-from viz.ui.parts import stamp
+from viz.ui.plots import stamp
 
 GONE = "✕"  # in the place of a removed head's number
 FAINT = 0.3  # of a query's largest weight, on the mean

@@ -23,8 +23,8 @@ from viz.i18n.catalogue import _
 from viz.i18n.format import significant, token_code
 from viz.i18n.messages import in_language, joined
 from viz.i18n.names import attention_title
-from viz.ui.parts import frame_of, stamp
-from viz.ui.plots import PINNED, head_panel
+from viz.ui.parts import frame_of
+from viz.ui.plots import PINNED, head_panel, stamp
 
 BAR = "#5c7cfa"
 

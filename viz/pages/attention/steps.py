@@ -28,8 +28,8 @@ from viz.pages.attention.text import about_steps, missing
 from viz.pages.attention.view import HeadMaps
 from viz.state.session import Selection
 from viz.state.token_groups import GroupedAxes
-from viz.ui.parts import frame_of, stamp
-from viz.ui.plots import array, step_names
+from viz.ui.parts import frame_of
+from viz.ui.plots import array, stamp, step_names
 
 if TYPE_CHECKING:
     from model.analysis.comparison import Comparison

@@ -19,8 +19,7 @@ from viz.pages.attention.steps import head_name, near
 from viz.pages.attention.text import about_vectors
 from viz.pages.attention.view import HeadMaps
 from viz.state.session import Selection
-from viz.ui.parts import stamp
-from viz.ui.plots import array
+from viz.ui.plots import array, stamp
 
 MOST = 128  # channels of W^O's output that are drawn: beyond that means of neighbours
 

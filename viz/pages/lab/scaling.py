@@ -128,15 +128,15 @@ def of_model(session: Session, kind: AttentionKind) -> Findings:
     maps = Maps(trace, kind)
     chosen = session.fit_selection(maps.layers, maps.heads, maps.queries)
 
-    def both(values: Tensor, title: str, quantity: str, key: str) -> FigureView:
+    def both(values: Tensor, title: str, quantity: str, key: str) -> list[FigureView]:
         named: dict[str, Tensor] = {Message("without 1/√d_k"): values[0], Message("with 1/√d_k"): values[1]}
         top = float(torch.nan_to_num(values).max()) or 1.0
         place, about = (chosen.layer, chosen.head), about_heads("entropy" if key == Part.HEADS else "derivative")
-        return view(key, head_panels(inputs, named, title, quantity, top, place, key, about), cell=choose_head)
+        return [view(key, head_panels(inputs, named, title, quantity, top, place, key, about), cell=choose_head)]
 
     rows = [
-        [both(own.entropy, Message("Mean entropy of the weights, nats"), Message("entropy (nats)"), Part.HEADS)],
-        [both(own.derivative, Message("Median derivative of the softmax"), "‖∂w/∂s‖", Part.MOVES)],
+        both(own.entropy, Message("Mean entropy of the weights, nats"), Message("entropy (nats)"), Part.HEADS),
+        both(own.derivative, Message("Median derivative of the softmax"), "‖∂w/∂s‖", Part.MOVES),
     ]
     return Findings([model_verdict(own, pinned)], rows)
 

@@ -16,8 +16,8 @@ from viz.figures.figure import About, Caption
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
 from viz.i18n.format import as_sentence, bytes_text, in_turn, literal
-from viz.ui.parts import expander, stamp
-from viz.ui.plots import EXPECTED, FIRST
+from viz.ui.parts import expander
+from viz.ui.plots import EXPECTED, FIRST, stamp
 
 if TYPE_CHECKING:
     from streamlit.delta_generator import DeltaGenerator

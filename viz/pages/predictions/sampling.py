@@ -22,8 +22,8 @@ from viz.i18n.format import significant
 from viz.i18n.messages import joined
 from viz.pages.predictions.components import Column, Ranking
 from viz.pages.predictions.text import about_drawn, about_rank, about_saturation
-from viz.ui.parts import frame_of, stamp
-from viz.ui.plots import PINNED, array, caption
+from viz.ui.parts import frame_of
+from viz.ui.plots import PINNED, array, caption, stamp
 from viz.ui.prediction import GOOD, LOSS, Subject
 
 ROWS = 14

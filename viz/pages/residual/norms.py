@@ -26,10 +26,10 @@ from viz.ui.plots import (
     block_name,
     caption,
     cell_note,
-    chosen_token,
     compared,
     lacking,
     series_of,
+    side_of,
     tokens_axis,
 )
 
@@ -227,3 +227,9 @@ def explain(key: str, network: Network) -> None:
         ),
         *classes(norm),
     )
+
+
+def chosen_token(session: Session, stack: str) -> int:
+    """The chosen position, moved inside the stack's text; a click on its tokens chooses another."""
+    session.selection.side = side_of(session.trace, stack)
+    return min(session.selection.query, len(session.trace.tokens_of(f"{stack}.")) - 1)

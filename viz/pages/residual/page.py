@@ -23,7 +23,6 @@ from viz.pages.residual.text import RESIDUAL_VIEWS, residual_view
 from viz.render.view import view
 from viz.state.sentences import others
 from viz.state.session import Session, choice, choose, current_session
-from viz.ui import plots
 from viz.ui.parts import Drawing, Views, data_table, expander, no_views, under_figures
 
 
@@ -98,7 +97,7 @@ def show_stream(model: TextModel, stack: str) -> Views:
 
     def views(model: TextModel) -> Drawing:
         session, steps = current_session(), blocks(model.config, stack)
-        inputs, token = session.inputs, plots.chosen_token(session, stack)
+        inputs, token = session.inputs, norms.chosen_token(session, stack)
         chosen = (stream.first_of(steps, session.selection.layer) + (quantity == "length"), token)
         parts = [
             (figure, view(Part.MAP, stream.stream_map(inputs, stack, steps, quantity, chosen), cell=on_step)),
@@ -225,7 +224,7 @@ def show_dropout(model: TextModel, stack: str) -> Views:
     def views(model: TextModel) -> Drawing:
         session = current_session()
         layer = min(session.selection.layer, blocks(model.config, stack)[-1].layer)
-        name, token = dropout.vector_name(model.config, stack, site, layer), plots.chosen_token(session, stack)
+        name, token = dropout.vector_name(model.config, stack, site, layer), norms.chosen_token(session, stack)
         inputs = session.inputs
         measured = dropout.measured(inputs, name, token, rate, masks)
         before = dropout.pinned_measured(inputs, name, token, rate, masks)
@@ -261,7 +260,7 @@ def show_gradients(model: TextModel, stack: str) -> Views:
 
     def views(model: TextModel) -> Drawing:
         session = current_session()
-        sizes, token = gradients.gradients_of(session), plots.chosen_token(session, stack)
+        sizes, token = gradients.gradients_of(session), norms.chosen_token(session, stack)
         if isinstance(sizes, gradients.NoGradients):
             yield []
             return partial(offer, note, sizes)
