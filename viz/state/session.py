@@ -18,7 +18,9 @@ from streamlit.delta_generator import DeltaGenerator
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from model.runtime.locks import NotifyingLock
+from viz.i18n.catalogue import _
 from viz.i18n.messages import in_language
+from viz.i18n.names import attention_title
 from viz.state.address import Address
 from viz.state.input_texts import InputTexts
 from viz.state.inputs import Inputs
@@ -412,6 +414,13 @@ def choose(
         current_session().address.set(key, chosen)
     current_session().address.widget_values[key] = chosen or default
     return chosen or default
+
+
+def choose_attention(kinds: Sequence[AttentionKind], place: DeltaGenerator) -> AttentionKind:
+    """Kind of attention, chosen by the user where there are several."""
+    if len(kinds) == 1:
+        return kinds[0]
+    return cast("AttentionKind", choose(_("Attention"), kinds, kinds[-1], Key.KIND, attention_title, place))
 
 
 SESSIONS: WeakValueDictionary[str, Session] = WeakValueDictionary()  # of this process, by their tokens

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from enum import StrEnum
 from functools import partial
-from typing import Literal, cast
+from typing import Literal
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
@@ -19,11 +19,11 @@ from model.inference.text_model import TextModel
 from model.network.config import Kind
 from viz.i18n.catalogue import _
 from viz.i18n.errors import lacks
-from viz.i18n.format import attention_name, scale_name
+from viz.i18n.format import scale_name
 from viz.i18n.messages import in_language
 from viz.pages.attention.text import below_name, combination_name, drawing_name, metric_name, order_name, quantity_name
 from viz.pages.attention.view import HeadSettings
-from viz.state.session import Key, attention_kinds, choice, choose, current_session
+from viz.state.session import Key, attention_kinds, choice, choose, choose_attention, current_session
 
 FILTERS = "head_filters"
 
@@ -57,9 +57,7 @@ def show_controls(model: TextModel) -> HeadSettings:
     """Controls of all heads: kind, quantity and scale."""
     kinds = attention_kinds(model.network)
     row = st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center")
-    kind = kinds[0]
-    if len(kinds) > 1:
-        kind = cast(AttentionKind, choose(_("Attention"), kinds, kinds[-1], Key.KIND, attention_name, row))
+    kind = choose_attention(kinds, row)
     quantity = str(Quantity.WEIGHT)
     if not lacks(model.network, f"{ATTENTION_PATHS[kind].format(0)}.value"):
         quantity = choose(_("Quantity"), list(Quantity), Quantity.WEIGHT, Choice.QUANTITY, quantity_name, row)

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import streamlit as st
 import torch
 from streamlit.delta_generator import DeltaGenerator
 
-from model.capture.trace import AttentionKind
-from model.inference.text_model import TextModel
 from model.message import Message
 from viz.figures.axis import Axis, Scale
 from viz.figures.figure import About
 from viz.figures.panels import Panel, Panels
-from viz.i18n.catalogue import _
-from viz.i18n.format import attention_name, significant
-from viz.state.session import Key, attention_kinds, choose, current_session
+from viz.i18n.format import significant
+from viz.state.session import current_session
 from viz.ui.plots import array, caption
 
 if TYPE_CHECKING:
@@ -76,14 +73,6 @@ def title_row(title: str) -> DeltaGenerator:
     row = st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center")
     row.markdown(f"**{title}**", width="content")
     return row
-
-
-def choose_kind(model: TextModel, place: DeltaGenerator) -> AttentionKind:
-    """Chosen by the user where the model has several."""
-    kinds = attention_kinds(model.network)
-    if len(kinds) == 1:
-        return kinds[0]
-    return cast(AttentionKind, choose(_("Attention"), kinds, kinds[-1], Key.KIND, attention_name, place))
 
 
 def choose_head(cell: dict[str, Any]) -> None:

@@ -26,12 +26,12 @@ from viz.i18n.catalogue import _
 from viz.i18n.errors import unless_absent
 from viz.i18n.format import in_turn, literal, significant
 from viz.pages.lab.experiment import Findings, Instrument, Live, Measurement
-from viz.pages.lab.head_choice import choose_head, choose_kind, head_panels, mean, title_row
+from viz.pages.lab.head_choice import choose_head, head_panels, mean, title_row
 from viz.pages.lab.outcome import statement_words, words
 from viz.pages.lab.statements import measurement
 from viz.render.view import FigureView, view
 from viz.state.pin import cached_for_pin
-from viz.state.session import Session, current_session
+from viz.state.session import Session, attention_kinds, choose_attention, current_session
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -107,7 +107,7 @@ def of_random_vectors(model: TextModel) -> Measurement[Outcome] | None:
 
 
 def in_model(model: TextModel) -> Live:
-    kind = choose_kind(model, title_row(_("In the loaded model")))
+    kind = choose_attention(attention_kinds(model.network), title_row(_("In the loaded model")))
     return Live(lambda: of_model(current_session(), kind), numbers=False)
 
 

@@ -38,10 +38,10 @@ from viz.i18n.errors import unless_absent
 from viz.i18n.format import in_turn, sides, significant, token_sign, tokens
 from viz.pages.lab.components import Vectors
 from viz.pages.lab.experiment import Findings, Instrument, Live, percent
-from viz.pages.lab.head_choice import choose_head, choose_kind, head_panels, marked, mean, title_row
+from viz.pages.lab.head_choice import choose_head, head_panels, marked, mean, title_row
 from viz.render.view import view
 from viz.state.pin import cached_for_pin
-from viz.state.session import Selection, Session, current_session
+from viz.state.session import Selection, Session, attention_kinds, choose_attention, current_session
 from viz.ui.plots import PINNED, array, caption
 
 if TYPE_CHECKING:
@@ -222,7 +222,7 @@ def plane_table(places: Places) -> pd.DataFrame:
 
 
 def in_model(model: TextModel) -> Live:
-    kind = choose_kind(model, title_row(_("In the loaded model")))
+    kind = choose_attention(attention_kinds(model.network), title_row(_("In the loaded model")))
     return Live(partial(model_findings, kind))
 
 

@@ -31,9 +31,8 @@ from viz.i18n.format import in_turn, literal, sides, significant, token_sign, to
 from viz.i18n.messages import in_language, joined
 from viz.pages.lab import worked_example
 from viz.pages.lab.experiment import Findings, Instrument, Live, percent
-from viz.pages.lab.head_choice import choose_kind
 from viz.render.view import view
-from viz.state.session import choose, current_session
+from viz.state.session import attention_kinds, choose, choose_attention, current_session
 from viz.ui.parts import frame_of
 from viz.ui.plots import EXPECTED, PINNED, array
 
@@ -109,7 +108,7 @@ def controls(model: TextModel) -> Live:
         query = int(choose(_("Query"), ("1", "2", "3"), "2", Part.QUERY, query_name, row))
         subject = partial(of_example, query)
     else:
-        subject = partial(of_head, choose_kind(model, row))
+        subject = partial(of_head, choose_attention(attention_kinds(model.network), row))
     temperature = temperature_slider(row)
     return Live(lambda: findings(subject(), temperature))
 

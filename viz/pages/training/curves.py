@@ -6,7 +6,7 @@ import csv
 import io
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import streamlit as st
@@ -19,12 +19,11 @@ from viz.figures.chart import Chart, Series
 from viz.figures.compared import of_now
 from viz.figures.figure import About, Caption
 from viz.i18n.catalogue import _
-from viz.i18n.format import attention_name
 from viz.i18n.messages import joined
 from viz.pages.training.runs import change_texts
 from viz.pages.training.start import nothing_begun
 from viz.render.view import view
-from viz.state.session import Key, attention_kinds, choose, current_session
+from viz.state.session import attention_kinds, choose, choose_attention, current_session
 from viz.state.training import training
 from viz.ui.parts import Drawing, Views, no_views
 
@@ -125,9 +124,7 @@ def page() -> Views:
     look = Look(float(keep), scale != "linear", scale == "log-log")
     row.download_button("CSV", lambda: table_of(live.runs), "curves.csv", "text/csv", key="curves_csv")
     kinds = attention_kinds(live.start.network)
-    kind = kinds[0]
-    if group == "heads" and len(kinds) > 1:
-        kind = cast("AttentionKind", choose(_("Attention"), kinds, kinds[-1], Key.KIND, attention_name, row))
+    kind = choose_attention(kinds, row) if group == "heads" else kinds[0]
     known = charts_of(live, group, kind)
     columns = min(4, max(2, len(known))) if group == "heads" else 2
     lines = (st.columns(columns, gap="medium") for _line in range(0, len(known), columns))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import streamlit as st
@@ -15,7 +15,7 @@ from viz.components.view import Answer, PackedView, View, live
 from viz.figures.figure import About, Caption
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
-from viz.i18n.format import SIDES, as_sentence, attention_name, sides
+from viz.i18n.format import SIDES, as_sentence, sides
 from viz.i18n.messages import in_language
 from viz.pages.training import branch
 from viz.pages.training.curves import part_name
@@ -23,7 +23,7 @@ from viz.pages.training.start import nothing_begun
 from viz.render.renderer import about_header, words
 from viz.render.view import about_click
 from viz.state.film_feed import thinned
-from viz.state.session import Key, Session, choose, current_session
+from viz.state.session import Session, choose_attention, current_session
 from viz.state.token_groups import GroupedAxes, merged_in
 from viz.state.training import steered, training, watched_only
 from viz.ui.parts import Drawing, Views, no_views
@@ -56,9 +56,7 @@ def page() -> Views:
     row = st.container(horizontal=True, horizontal_alignment="distribute")
     branch.show(st.container(), live)
     kinds = run.film.kinds
-    chosen_kind = kinds[0]
-    if len(kinds) > 1:
-        chosen_kind = cast("AttentionKind", choose(_("Attention"), kinds, kinds[-1], Key.KIND, attention_name, row))
+    chosen_kind = choose_attention(kinds, row)
     render_again(run.film, row)
     place = st.container()
 
