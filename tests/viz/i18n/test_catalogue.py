@@ -87,7 +87,7 @@ def test_translations_are_chinese():
     for text, translated in translations().items():
         if not re.sub(r"{\w+}", "", text).strip():
             continue  # two sentences, which Chinese writes without a gap
-        assert any("一" <= character <= "鿿" or character in "，、；" for character in translated), text
+        assert any("一" <= character <= "鿿" or character in "，、；：" for character in translated), text
 
 
 def test_the_compiled_catalogues_are_the_written_ones():
