@@ -80,9 +80,8 @@ def show_head_controls(wish: HeadSettings, model: TextModel) -> HeadSettings:
     if not filters.open:  # its controls need not be drawn at every look: the address bar has their values
         layers = asked_several(model.config.depth(wish.kind), Choice.LAYERS)
         heads = asked_several(count, Choice.HEADS)
-        return replace(
-            wish, layers=layers, heads=heads, least=address_number(Choice.LEAST), most=address_number(Choice.MOST)
-        )
+        least, most = address_number(Choice.LEAST), address_number(Choice.MOST)
+        return replace(wish, layers=layers, heads=heads, least=least, most=most)
     with filters:
         layers = several(_("Layers"), model.config.depth(wish.kind), Choice.LAYERS)
         heads = several(_("Heads"), count, Choice.HEADS)

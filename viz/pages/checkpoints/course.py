@@ -102,9 +102,8 @@ def show(session: Session, chosen: Sequence[tuple[Subject, Course | None]]) -> N
             )
         )
     film = show_film(session, [(subject, step) for subject, step in steps if subject.path.is_dir()])
-    data_table(
-        "course_data", lambda: course_table(longest), "course", more={_("What they write"): film} if film else None
-    )
+    more = {_("What they write"): film} if film else None
+    data_table("course_data", lambda: course_table(longest), "course", more=more)
 
 
 def longest_courses(candidates: Sequence[tuple[Subject, Course]]) -> list[tuple[str, Course]]:

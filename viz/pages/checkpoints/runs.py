@@ -128,11 +128,8 @@ def tensors(runs: Sequence[Run], pattern: str) -> list[str]:
     """The names that all have and that match: * is any text, ? any letter, without either a part of the name."""
     common = set.intersection(*({info.name for info in run.measurements.table} for run in runs))
     wanted = pattern if any(sign in pattern for sign in "*?[") else f"*{pattern}*"
-    return [
-        info.name
-        for info in runs[-1].measurements.table
-        if info.name in common and fnmatch.fnmatchcase(info.name, wanted)
-    ]
+    names = [info.name for info in runs[-1].measurements.table]
+    return [name for name in names if name in common and fnmatch.fnmatchcase(name, wanted)]
 
 
 def course_at(subject: Subject) -> Course | None:
@@ -149,10 +146,7 @@ def course_at(subject: Subject) -> Course | None:
 MOST = 60  # lines; a pattern chooses fewer
 NAMED = 12  # lines with a legend; of more, the pointer says them
 STATISTICS: dict[str, tuple[str, Callable[[Statistics, int], float]]] = {
-    "norm": (
-        Message("norm ‖W‖"),
-        lambda each, count: math.sqrt(count) * math.hypot(each.mean, each.deviation),
-    ),
+    "norm": (Message("norm ‖W‖"), lambda each, count: math.sqrt(count) * math.hypot(each.mean, each.deviation)),
     "deviation": (Message("deviation"), lambda each, _count: each.deviation),
     "mean": (Message("mean"), lambda each, _count: each.mean),
     "minimum": (Message("least"), lambda each, _count: each.minimum),
@@ -174,11 +168,9 @@ class Run:
     def value(self, tensor: str, statistic: str) -> float:
         info = next(each for each in self.measurements.table if each.name == tensor)
         numbers = self.measurements.of(info)
-        return (
-            math.nan
-            if numbers is None
-            else STATISTICS[statistic][1](numbers, info.elements - numbers.nan - numbers.infinite)
-        )
+        if numbers is None:
+            return math.nan
+        return STATISTICS[statistic][1](numbers, info.elements - numbers.nan - numbers.infinite)
 
 
 def steps_chart(runs: Sequence[Run], tensors: Sequence[str], statistic: str, known: bool) -> Chart:
@@ -190,9 +182,8 @@ def steps_chart(runs: Sequence[Run], tensors: Sequence[str], statistic: str, kno
     for number, name in enumerate(drawn_names):
         values = np.array([run.value(name, statistic) for run in runs])
         colour = f"hsl({number * 137.5 % 360:.1f}, 65%, 45%)"
-        series.append(
-            Series(name[len(before) :][-60:] or name[-60:], places, values, colour, quiet=len(drawn_names) > NAMED)
-        )
+        label = name[len(before) :][-60:] or name[-60:]
+        series.append(Series(label, places, values, colour, quiet=len(drawn_names) > NAMED))
     title = STATISTICS[statistic][0]
     sentence: str = Message("{count} tensors in {runs} checkpoints", count=len(tensors), runs=len(runs))
     if len(tensors) > MOST:

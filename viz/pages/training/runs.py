@@ -109,13 +109,10 @@ def travel(place: DeltaGenerator, live: LiveTraining, runs: tuple[Run, ...]) -> 
     wish = right.number_input(_("Step"), 0, None, 0, step=10, key=Part.STEP, persist_state="session")
     run = next(run for run in runs if run.number == number)
     key = nearest(run, int(wish))
-    key_frames = run.film.key_frames
+    steps = [f"{frame.step:,}" for frame in run.film.key_frames]
     place.caption(
         _("Key frames: {count}, from step {first} to step {last}. The one to go back to is of step {step}.").format(
-            count=len(key_frames),
-            first=f"{key_frames[0].step:,}",
-            last=f"{key_frames[-1].step:,}",
-            step=f"{key.step:,}",
+            count=len(steps), first=steps[0], last=steps[-1], step=f"{key.step:,}"
         )
     )
     buttons = place.container(horizontal=True)
