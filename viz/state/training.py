@@ -168,11 +168,11 @@ def begin(
     require_allowed(model.network.parameter_count())
     session.training.run = own_key(session) or secrets.token_urlsafe(9)
     same = session.traced_input is not None and model is session.model
-    text_traced, typed = session.traced if same else (text or model.example or material.example, "")
-    tokens = session.source if same else model.source_tokens(text_traced)
+    probe_text, typed = session.traced if same else (text or model.example or material.example, "")
+    tokens = session.source if same else model.source_tokens(probe_text)
     target = session.target if same else None
     if isinstance(model, Translator) and not typed:
-        target = _answer(model, material, text_traced) or target or model.target_tokens("")
+        target = _answer(model, material, probe_text) or target or model.target_tokens("")
     probe = Probe(tokens, target)
 
     def make_training(slots: Slots) -> LiveTraining:
@@ -182,7 +182,7 @@ def begin(
     live = trainings().begin(session.training.run, make_training, needed)
     untyped = None
     if isinstance(model, Translator) and not typed:
-        untyped = _on_film(model, live.number, material, probe, text_traced)
+        untyped = _on_film(model, live.number, material, probe, probe_text)
     session.training.watching = Watching((live.number, probe), untyped)
     session.address.set(RUN, session.training.run)
     st.session_state[Key.MODEL] = ENTRY

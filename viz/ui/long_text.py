@@ -60,8 +60,8 @@ class LongTextJob(TableJob):
             compared = [TableTask((CHANGES, comparison.pinned), self.heads or 1, lambda: comparison.changes is None)]
         wanted = {task.key for task in tasks}
         # A combination is large: only the wanted one stays.
-        values_left = {key: value for key, value in values.items() if key[0] != COMBINED or key in wanted}
-        super().__init__([*tasks, checking, *compared], values_left)
+        known_values = {key: value for key, value in values.items() if key[0] != COMBINED or key in wanted}
+        super().__init__([*tasks, checking, *compared], known_values)
 
     def compute(self) -> None:
         from model.runtime.room import asking

@@ -176,14 +176,14 @@ class Run:
 def steps_chart(runs: Sequence[Run], tensors: Sequence[str], statistic: str, known: bool) -> Chart:
     """A line for each tensor. known: places are steps; else the checkpoints stand side by side."""
     places = np.array([run.place for run in runs] if known else range(len(runs)), np.float32)
-    drawn_names = list(tensors[:MOST])
-    before = common_part(drawn_names)
+    lines = list(tensors[:MOST])
+    before = common_part(lines)
     series = []
-    for number, name in enumerate(drawn_names):
+    for number, name in enumerate(lines):
         values = np.array([run.value(name, statistic) for run in runs])
         colour = f"hsl({number * 137.5 % 360:.1f}, 65%, 45%)"
         label = name[len(before) :][-60:] or name[-60:]
-        series.append(Series(label, places, values, colour, quiet=len(drawn_names) > NAMED))
+        series.append(Series(label, places, values, colour, quiet=len(lines) > NAMED))
     title = STATISTICS[statistic][0]
     sentence: str = Message("{count} tensors in {runs} checkpoints", count=len(tensors), runs=len(runs))
     if len(tensors) > MOST:
@@ -196,7 +196,7 @@ def steps_chart(runs: Sequence[Run], tensors: Sequence[str], statistic: str, kno
     names = [run.name[:24] for run in runs]
     marks = [{"x": run.place, "text": name} for run, name in zip(runs, names, strict=True)]
     x = Axis(Message("step")) if known else Axis(Message("checkpoint"), names, "")
-    stamp, alt = f"{statistic} {len(drawn_names)} {len(runs)}", joined("", title, ", ", sentence, f": {ends}.")
+    stamp, alt = f"{statistic} {len(lines)} {len(runs)}", joined("", title, ", ", sentence, f": {ends}.")
     about = About(Message("One number of each tensor over the checkpoints, read from their files."), ran=[measure])
     heading = Caption(title, f"steps-{statistic}", stamp, sentence=sentence, alt=alt, about=about)
     drawn = marks if known and len(runs) <= 6 else ()

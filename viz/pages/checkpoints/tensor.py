@@ -102,10 +102,10 @@ def weight_of(subject: Subject, all_statistics: TensorStatistics, info: TensorIn
     return Weight(subject.name, info, statistics, all_statistics.remember, all_statistics.remembers)
 
 
-def spread(weights_drawn: list[Weight]) -> None:
+def spread(tensors: list[Weight]) -> None:
     """The histogram, of one tensor or of two."""
     log = choose(_("Counts"), list(COUNTS), "linear", LOG, COUNTS.__getitem__, st.container()) == "log"
-    figure_view(HISTOGRAM, tensor_figures.histogram(weights_drawn, log))()
+    figure_view(HISTOGRAM, tensor_figures.histogram(tensors, log))()
 
 
 def draw_matrix(weight: Weight, blocks: Callable[[Region, bool], Blocks], difference: bool = False) -> None:

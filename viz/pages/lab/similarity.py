@@ -140,12 +140,12 @@ def typed_vectors() -> Places:
 def read(numbers: Sequence[object]) -> Places | None:
     """Three pairs of numbers; None if they are not."""
     try:
-        numbers_read = [float(str(each)) for each in numbers]
+        values = [float(str(each)) for each in numbers]
     except ValueError:
         return None
-    if len(numbers_read) != 6 or not all(math.isfinite(each) and abs(each) <= FARTHEST for each in numbers_read):
+    if len(values) != 6 or not all(math.isfinite(each) and abs(each) <= FARTHEST for each in values):
         return None
-    return ((numbers_read[0], numbers_read[1]), (numbers_read[2], numbers_read[3]), (numbers_read[4], numbers_read[5]))
+    return ((values[0], values[1]), (values[2], values[3]), (values[4], values[5]))
 
 
 def keep(places: Places) -> None:
@@ -266,15 +266,15 @@ def of_pinned(
     pin, trace = session.pin, session.pin.trace
     if not trace.attention_paths(kind):
         return None, None
-    pinned_agreement, _lacking = unless_absent(
+    other, _lacking = unless_absent(
         lambda: cached_for_pin(pin, "agreement", (kind,), lambda: agreement(Maps(trace, kind)))
     )
     alignment = session.comparison.source if side == "source" else session.comparison.target
     query = alignment.places[chosen.query]
-    heads = () if pinned_agreement is None else pinned_agreement.same_best.shape[:2]
+    heads = () if other is None else other.same_best.shape[:2]
     if query < 0 or not heads or chosen.layer >= heads[0] or chosen.head >= heads[1]:
-        return pinned_agreement, None
-    return pinned_agreement, rank(trace, kind, replace(chosen, query=query))
+        return other, None
+    return other, rank(trace, kind, replace(chosen, query=query))
 
 
 @live

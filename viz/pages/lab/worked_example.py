@@ -159,13 +159,13 @@ def about(factor: float) -> About:
 
 def typed_matrices() -> list[Matrix]:
     """Those that are typed into."""
-    matrices_typed, first = [], 0
+    fields, first = [], 0
     formulas = Message("inputs"), Message("for queries"), Message("for keys"), Message("for values")
     for (name, (rows, columns)), formula in zip(SHAPES.items(), formulas, strict=True):
         down, across = ([str(number) for number in range(1, count + 1)] for count in (rows, columns))
-        matrices_typed.append(Matrix(name, formula, COLOURS[name], rows=down, columns=across, first=first))
+        fields.append(Matrix(name, formula, COLOURS[name], rows=down, columns=across, first=first))
         first += rows * columns
-    return matrices_typed
+    return fields
 
 
 def place_of(bad: CellError) -> int:

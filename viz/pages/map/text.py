@@ -164,11 +164,11 @@ def cache_text(config: TransformerConfig, layer: int) -> str:
     count, latent = config.cached_of(layer), config.latent_of(layer)
     if count is None:
         return Message("unknown")
-    numbers_kept = Message("{count} numbers for each token", count=f"{count:,}")
+    size = Message("{count} numbers for each token", count=f"{count:,}")
     if latent is None:
-        return numbers_kept
+        return size
     whole = config.n_heads * (config.d_head + latent.value)
-    return joined("", numbers_kept, Message("; keys and values of all heads would be {count}", count=f"{whole:,}"))
+    return joined("", size, Message("; keys and values of all heads would be {count}", count=f"{whole:,}"))
 
 
 def weights_text(weights: dict[str, Shape]) -> str:

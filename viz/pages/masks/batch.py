@@ -59,10 +59,10 @@ def batch_of(
     model: TextModel, text: str, source: Tokens, target: Tokens | None, others: Sequence[Pair] = ()
 ) -> tuple[Batch, list[list[Tokens]]]:
     """The current text and others, else its parts, as one batch; the model writes the targets that they lack."""
-    others_read = read(model, others or [(part, "") for part in parts_of(text)[1:]])
-    rows, paddings = [[source, *(each["source"] for each in others_read)]], [model.source_tokenizer.filler]
+    inputs = read(model, others or [(part, "") for part in parts_of(text)[1:]])
+    rows, paddings = [[source, *(each["source"] for each in inputs)]], [model.source_tokenizer.filler]
     if target is not None:
-        rows.append([target, *(each["target"] for each in others_read)])
+        rows.append([target, *(each["target"] for each in inputs)])
         paddings.append(model.target_tokenizer.filler)
     return Batch.of([[each.ids for each in stack] for stack in rows], paddings, model.device), rows
 

@@ -201,10 +201,10 @@ def on_cell(clicked: dict[str, Any]) -> None:
     row, column = int(clicked["row"]), int(clicked["column"])
     pairs = [(query, key) for query in runs.queries_of(row) for key in runs.keys_of(column)]
     layer, head = None if scope == "all" else chosen.layer, chosen.head if scope == "head" else None
-    visible_now = not any(bool(cells_at(visible, *pair).any()) for pair in pairs)
+    visible_next = not any(bool(cells_at(visible, *pair).any()) for pair in pairs)
     changes = session.what_if.changes
     for query, key in pairs:
-        cells = Cells(kind, visible_now, None if query < 0 else query, None if key < 0 else key, layer, head)
+        cells = Cells(kind, visible_next, None if query < 0 else query, None if key < 0 else key, layer, head)
         changes = tuple(with_cells(changes, cells))
     session.change(changes)
 
