@@ -185,13 +185,13 @@ class Job(Generic[Result]):
     # In its thread.
 
     def advance(self, size: float) -> None:
-        """So much more of the work is done."""
+        """Count so much more of the work as done."""
         self.done += size
         self._advanced = self.clock()
         self._wake()
 
     def skip(self, seconds: float) -> None:
-        """So long it did not work, but waited for others: that does not count for its pace."""
+        """Leave out of the pace so many seconds in which it waited for others."""
         self._began, self._advanced = self._began + seconds, self._advanced + seconds
 
     def _run(self, promise: Reservation | None) -> None:
@@ -229,7 +229,7 @@ class Job(Generic[Result]):
 
 
 def without_values(error: BaseException) -> BaseException:
-    """The same error, whose traceback no longer holds what was in use when it was raised."""
+    """The error, whose traceback no longer holds what was in use when it was raised."""
     for each in filter(None, (error, error.__cause__, error.__context__)):
         traceback.clear_frames(each.__traceback__)
     return error

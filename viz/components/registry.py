@@ -70,7 +70,7 @@ def pack(header: Mapping[str, Any], arrays: Sequence[NDArray[Any]] = ()) -> byte
 
 
 def _written_out(value: Any) -> Any:
-    """The same with what is not finite as JSON can have it."""
+    """Header with words in place of numbers that are not finite, which JSON cannot have."""
     if isinstance(value, float) and not math.isfinite(value):
         return {"~": "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"}
     if isinstance(value, Mapping):

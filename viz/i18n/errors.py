@@ -72,7 +72,7 @@ def unless_absent(make: Callable[[], Made]) -> tuple[Made | None, str]:
 
 
 def beside_pin(make: Callable[[], Made]) -> tuple[Made | None, str]:
-    """The same of the pinned model, whose sentence says so."""
+    """Value of the pinned model, or the sentence, which says that it is the pinned one's."""
     value, absent = unless_absent(make)
     return value, f"{_('pinned')}: {absent}" if absent else ""
 

@@ -27,7 +27,7 @@ ZEROS = re.compile(r"(e[+-])0+")  # in front of an exponent
 
 
 def not_ours() -> str:
-    """For what only our own networks can do."""
+    """Sentence in the place of what only our own networks can do."""
     return _("This model is run by transformers' own code: it can be looked into, not copied, changed or trained.")
 
 
@@ -89,7 +89,7 @@ def literal(text: str) -> str:
 
 
 def as_sentence(text: str) -> str:
-    """The same with a full stop: what `model/` says has none, since it may be a part of another sentence."""
+    """The text with a full stop: what `model/` says has none, since it may be a part of another sentence."""
     return literal(stopped(text))
 
 
@@ -104,7 +104,7 @@ def clauses(parts: Iterable[str]) -> str:
 
 
 def stopped(text: str) -> str:
-    """The same where Markdown means nothing."""
+    """The text with a full stop, where Markdown means nothing."""
     ends = not text or text.endswith((".", "!", "?", "…", "。", "！", "？"))
     return text if ends else text + ("。" if language() == "zh" else ".")
 
@@ -150,7 +150,7 @@ def shape_text(shape: Sequence[int]) -> str:
 
 
 def type_text(info: TensorInfo) -> str:
-    """As the file calls it; of quantized values also what they are turned into."""
+    """Type of a tensor in the file's word; of quantized values also what they are turned into."""
     if not info.quantized:
         return info.dtype
     return _("{dtype}, quantized, measured as {type}").format(dtype=info.dtype, type=info.values)
@@ -170,7 +170,7 @@ SIDES = {"encoder": ("source", "source"), "decoder": ("target", "target"), "cros
 
 
 def sides(trace: Trace, kind: AttentionKind) -> tuple[str, str]:
-    """Whose tokens are the rows and the columns of a map. A model of one stack has source tokens alone."""
+    """Sides whose tokens are the rows and the columns of a map. A model of one stack has source tokens alone."""
     return SIDES[kind] if trace.target_tokens else ("source", "source")
 
 

@@ -13,8 +13,8 @@ Part = TypeVar("Part")
 
 
 def translated(part: Part) -> Part:
-    """The same with every message in it, at any depth of dataclasses, lists and mappings, as a plain translated string;
-    the very same object where there is none.
+    """The value with every message in it, at any depth of dataclasses, lists and mappings, as a plain translated
+    string; the very same object where there is none.
     """
     if language() == "en":
         return part

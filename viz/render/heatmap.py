@@ -119,7 +119,7 @@ class HeatmapRenderer(Renderer[Heatmap]):
 
 @renders(Lines)
 class LinesRenderer(HeatmapRenderer):
-    """The same as lines from tokens to tokens."""
+    """Renderer of lines from tokens to tokens."""
 
     component = staticmethod(component("web/lines"))
     clicks: ClassVar[Sequence[str]] = ("row",)

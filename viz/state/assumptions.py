@@ -28,7 +28,7 @@ OPEN = ("prefix", "heads", "positions", "causal", "norm", "activation", "alphabe
 
 
 def assumptions(model: TextModel) -> str:
-    """In a sentence of Markdown; empty where a model says everything itself."""
+    """Assumptions in a sentence of Markdown; empty where a model says everything itself."""
     named = assumed(model)
     if not named:
         return ""
@@ -227,7 +227,7 @@ def _short(names: Sequence[str]) -> str:
 
 
 def in_short(model: TextModel) -> str:
-    """All of it in a few lines of Markdown; empty where there is nothing to say."""
+    """Assumptions and missing quantities in a few lines of Markdown; empty where there is nothing to say."""
     lines = ["- " + _("Assumed: {what}").format(what=literal(each)) for each in assumed(model)]
     lines += [f"- {why} {token_code(', '.join(names))}" for why, names in missing(model).items()]
     lines += [f"- {left}" for left in (beside(model), unused(model)) if left]

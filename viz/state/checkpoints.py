@@ -230,7 +230,7 @@ _open_own = st.cache_resource(max_entries=2, show_spinner=False, scope="session"
 
 @cache
 def spare_imports() -> None:
-    """The same once in a process for what the first trainer imports: a collection of it takes as long as two steps."""
+    """Freeze, once in a process, what the first trainer imports: a collection of it takes as long as two steps."""
     spare_collections()
 
 
@@ -253,7 +253,7 @@ class Part(StrEnum):
 
 @st.cache_resource(show_spinner=False)
 def sessions() -> OpenedSessions:
-    """Those of this process."""
+    """Registry of this process."""
     from model.checkpoints.uploads import LARGEST, Allowance, OpenedSessions, Uploads
 
     each, every = limit(Quota.UPLOAD_SIZE), limit(Quota.UPLOADS_SIZE)
@@ -286,7 +286,7 @@ def opened(session: Session) -> Opened | None:
 
 
 def begin(session: Session) -> Opened:
-    """The same, for something to be added."""
+    """Record of this session, begun where there is none yet."""
     record = opened(session)
     if record is None:
         key = secrets.token_urlsafe(12)

@@ -30,7 +30,7 @@ class FilmCursor:
     tokens: set[int] = field(default_factory=set)
 
     def begin(self, edition: int = 0) -> None:
-        """Nothing yet."""
+        """Note that the browser has nothing of this edition yet."""
         self.edition, self.steps, self.tokens = edition, set(), set()
 
 

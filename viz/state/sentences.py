@@ -91,13 +91,13 @@ def into_lines(session: Session) -> None:
 
 
 def into_one(session: Session) -> None:
-    """All of them are lines of one text."""
+    """Join all of them as lines of one text."""
     sources, targets = zip(*_as_typed(session), strict=True)
     _show(session, [("\n".join(sources), "\n".join(targets) if all(targets) else "")], 0)
 
 
 def _as_typed(session: Session) -> list[Pair]:
-    """All of them, with what is typed now."""
+    """All sentences, with the one that is typed now."""
     model = session.model if session.traced_input else session.stage.model
     now = (typed(Key.SOURCE, first_source(model)), typed(Key.TARGET, ""))
     every, at = sentences(session), place(session)

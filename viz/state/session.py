@@ -427,7 +427,7 @@ SESSIONS: WeakValueDictionary[str, Session] = WeakValueDictionary()  # of this p
 
 
 def all_sessions() -> list[Session]:
-    """Those of this process, from any thread: taken in one step, for others may begin meanwhile."""
+    """Sessions of this process, from any thread: taken in one step, for others may begin meanwhile."""
     return [session for each in SESSIONS.valuerefs() if (session := each()) is not None]
 
 

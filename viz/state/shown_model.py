@@ -88,7 +88,7 @@ class State:
 
 
 def state() -> State:
-    """This session's."""
+    """State of this session."""
     value: State = st.session_state.setdefault(Part.STATE, State())
     return value
 
@@ -107,7 +107,7 @@ def precision() -> str:
 
 
 def model_names(here: Sequence[CheckpointEntry]) -> list[str]:
-    """Those that may be models: folders with a config, and files that can be read."""
+    """Names of checkpoints that may be models: folders with a config, and files that can be read."""
     return [place.name for place in here if place.origin == "given" or _may_be_model(place)]
 
 
@@ -295,7 +295,7 @@ def show(name: str) -> None:
 
 
 def forget(session: Session, name: str) -> None:
-    """It is there no more: the bundled model is shown, if this one was. In a callback."""
+    """Forget a deleted model: the bundled one is shown, if this one was. In a callback."""
     if st.session_state.get(Key.MODEL) == name:
         let_go()
         st.session_state[Key.MODEL] = bundled_names()[0]

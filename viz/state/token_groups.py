@@ -29,12 +29,12 @@ def text_groups(session: Session) -> dict[str, Pieces]:
 
 
 def of_trace(session: Session, trace: Trace) -> dict[str, Pieces]:
-    """The same of another trace of the model that is shown."""
+    """Runs of another trace of the model that is shown."""
     return of_tokens(session.model, trace.source_tokens, trace.target_tokens)
 
 
 def of_tokens(model: TextModel, source: Sequence[str], target: Sequence[str]) -> dict[str, Pieces]:
-    """The same of tokens with these labels, by a model's tokenizers."""
+    """Runs of tokens with these labels, by a model's tokenizers."""
     from model.analysis.pieces import pieces
 
     sides = {"source": (source, model.source_tokenizer), "target": (target, model.target_tokenizer)}
@@ -57,7 +57,7 @@ def merged(session: Session) -> dict[str, Pieces]:
 
 
 def merged_in(session: Session, film: Film) -> dict[str, Pieces]:
-    """The same of the text on which a training is watched."""
+    """Runs of the text on which a training is watched, where they are shown as one."""
     if not wanted(session):
         return {}
     target = film.probe.target

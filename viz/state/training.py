@@ -53,7 +53,7 @@ _unreadable: dict[str, float] = {}  # until when what was kept is not asked for 
 
 @st.cache_resource(show_spinner=False)
 def trainings() -> TrainingRegistry:
-    """Those of this process, of all sessions."""
+    """Trainings of this process, of all sessions."""
     from model.training.live.registry import TrainingRegistry
 
     return TrainingRegistry(retention=seconds_kept())

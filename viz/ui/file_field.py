@@ -50,7 +50,7 @@ class FileField:
     examples: Mapping[str, str] = field(default_factory=dict)
 
     def ways(self) -> list[Way]:
-        """Those that this visitor may use: a path only where whoever asks sits at this machine."""
+        """Ways that this visitor may use: a path only where whoever asks sits at this machine."""
         allowed: dict[Way, Callable[[], bool]] = {
             "file": lambda: permissions.may(Permission.UPLOADS),
             "paste": lambda: True,

@@ -83,7 +83,7 @@ def job_bar(key: str, job: Job[Any]) -> View | None:
 
 
 def job_progress(job: Job[Any]) -> dict[str, Any] | None:
-    """The same for a figure that shows it itself."""
+    """Progress for a figure that shows it itself; None at the end."""
     return None if job.ended else {"share": job.share, "text": job_words(job)}
 
 

@@ -71,7 +71,7 @@ class LongTextJob(TableJob):
 
     @property
     def keys(self) -> list[Any]:
-        """Those of its tasks."""
+        """Keys of its tasks."""
         return [task.key for task in self.tasks]
 
     @property

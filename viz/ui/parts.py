@@ -207,7 +207,7 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r")  # with which a spreadsheet begins to
 
 
 def harmless(frame: DataFrame) -> DataFrame:
-    """The same with an apostrophe before texts that a spreadsheet would compute: tokens come from anybody's text."""
+    """The table with an apostrophe before texts that a spreadsheet would compute: tokens come from anybody's text."""
     texts = [name for name in frame.columns if frame[name].dtype == object or str(frame[name].dtype) == "str"]
     if not texts:
         return frame

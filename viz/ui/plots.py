@@ -89,7 +89,7 @@ def block_name(layer: int, sublayer: str) -> str:
 
 
 def side_of(trace: Trace, stack: str) -> str:
-    """Whose tokens the positions of a stack are: "source" or "target"."""
+    """Side whose tokens the positions of a stack are: "source" or "target"."""
     return "target" if stack == "decoder" and trace.target_tokens else "source"
 
 

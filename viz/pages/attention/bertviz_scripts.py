@@ -86,7 +86,7 @@ WIDTHS = {
 
 
 def scripts(view: str) -> list[str]:
-    """All that the page of one of VIEWS runs, in its order, in the language in use.
+    """Scripts of the page of one of VIEWS, in their order, in the language in use.
 
     Raises:
         ValueError: BertViz is not installed.
@@ -95,7 +95,7 @@ def scripts(view: str) -> list[str]:
 
 
 def every_script() -> set[str]:
-    """Those of all views, in all languages; of BertViz that is not installed, none."""
+    """Scripts of all views, in all languages; none where BertViz is not installed."""
 
     def spoken(language: str) -> set[str]:
         use(language)

@@ -147,7 +147,7 @@ def several(label: str, count: int, key: str) -> list[int]:
 
 
 def asked_several(count: int, key: str) -> list[int]:
-    """Those of so many that the address bar names."""
+    """Numbers in the address bar, of so many."""
     named = st.query_params.get(key, "").split(",")
     return [number for number in range(count) if str(number + 1) in named]
 

@@ -50,7 +50,7 @@ def combined_key(head_maps: HeadMaps, heads: Heads) -> tuple[Any, ...]:
 
 
 def known(session: Session, head_maps: HeadMaps) -> dict[Any, Any]:
-    """All that was found of the shown text so far.
+    """Values that the job of the shown text has so far.
 
     Raises:
         ValueError: not even one map fits into memory.
@@ -74,7 +74,7 @@ def _image_key(head_maps: HeadMaps, chosen: Selection) -> tuple[Any, ...]:
 
 
 def scale_of(head_maps: HeadMaps, chosen: Selection, image: HeadImage, thumbnails: Thumbnails) -> Thumbnails:
-    """Those that are known, and the chosen head as the figure shows it: what the figure's scale needs."""
+    """Known thumbnails, and the chosen head as the figure shows it, for the figure's scale."""
     if thumbnails.known[chosen.layer, chosen.head] or head_maps.wish.combination != "head":
         return thumbnails
     smaller = pooled if head_maps.differing else pooled_positive
@@ -84,7 +84,7 @@ def scale_of(head_maps: HeadMaps, chosen: Selection, image: HeadImage, thumbnail
 
 
 def known_thumbnails(head_maps: HeadMaps, job_values: Mapping[Any, Any]) -> Thumbnails:
-    """Those of the heads that were found so far."""
+    """Thumbnails of the heads that are computed so far."""
     places = [*np.ndindex(head_maps.maps.layers, head_maps.maps.heads)]
     return arrange_thumbnails(
         head_maps, {place: job_values[key] for place in places if (key := head_key(head_maps, *place)) in job_values}

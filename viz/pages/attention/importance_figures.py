@@ -197,7 +197,7 @@ class HeadImportance:
         return math.nan if effect is None else effect.moved if self.by_divergence else effect.loss
 
     def cost_or_change(self, place: Place) -> float:
-        """The same, or its difference from the pinned trace's."""
+        """Cost of removing this head, or its difference from the pinned trace's."""
         if not self.differing:
             return self.cost(place)
         return self.cost(place) - self.cost(place, self.pinned or {})

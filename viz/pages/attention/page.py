@@ -174,7 +174,7 @@ def grid_of(session: Session, head_maps: HeadMaps, thumbnails: Thumbnails) -> Vi
 
 
 def known_heads(session: Session, head_maps: HeadMaps) -> tuple[dict[Any, Any], str]:
-    """All that was computed of a long text so far, or a sentence where not even one map fits into memory."""
+    """Values that are computed of a long text so far, or a sentence where not even one map fits into memory."""
     try:
         return known(session, head_maps), ""
     except ValueError as error:

@@ -51,7 +51,7 @@ class Steps:
     elsewhere: float = 0.0
 
     def at(self, keys: Tensor) -> list[Tensor]:
-        """All of it, of some of the keys."""
+        """The steps at some of the keys."""
         return [*(each[keys] for each in self.to_weights.values()), self.weighted[keys], self.output]
 
 
@@ -77,7 +77,7 @@ def token_steps(maps: Maps, chosen: Selection, query: int) -> Steps:
 
 
 def merged_steps(of_queries: Sequence[Steps], runs: GroupedAxes) -> Steps:
-    """One of several queries, over the columns of these runs."""
+    """Mean of several queries' steps, over the columns of these runs."""
 
     def mean(every: Sequence[Tensor]) -> Tensor:
         return Pieces([0], [""] * len(every), [""]).mean(torch.stack(list(every)), 0)[0]
@@ -94,7 +94,7 @@ def merged_steps(of_queries: Sequence[Steps], runs: GroupedAxes) -> Steps:
 
 
 def pinned_steps(head_maps: HeadMaps, chosen: Selection, own: Steps) -> tuple[Steps | None, str]:
-    """The same of the pinned trace, NaN at keys that it has not; or a sentence why there is none."""
+    """Steps of the pinned trace, NaN at keys that it has not; or a sentence why there is none."""
     comparison, pinned = head_maps.comparison, head_maps.pinned
     if comparison is None or pinned is None or missing(head_maps, chosen):
         return None, missing(head_maps, chosen)

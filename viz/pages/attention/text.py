@@ -56,7 +56,7 @@ def explain(key: str, network: Network, wish: HeadSettings, below: str) -> None:
 
 
 def explain_alignment(key: str, attention: nn.Module) -> None:
-    """The same of the one map of a recurrent network."""
+    """Explanation of the one map of a recurrent network."""
     formulas = [
         r"e_{ij} = v^\top \tanh(W s_{i-1} + U h_j)",
         r"\alpha_{ij} = \frac{\exp e_{ij}}{\sum_k \exp e_{ik}}, \qquad c_i = \sum_j \alpha_{ij} h_j",
@@ -70,7 +70,7 @@ def explain_alignment(key: str, attention: nn.Module) -> None:
 
 
 def explain_importance(key: str) -> None:
-    """The same of removing heads and comparing them."""
+    """Explanation of removing heads and comparing them."""
     formulas = [
         r"\mathrm{MHA}(x) = \sum_h \xi_h\, \mathrm{softmax}\left(\frac{Q_h K_h^\top}{\sqrt{d_k}} + M\right) V_h W^O_h",
         r"I_h = \mathcal{L}(\xi_h = 0) - \mathcal{L}, \qquad \mathrm{KL}(p \,\Vert\, p_{\xi_h = 0})",

@@ -132,7 +132,7 @@ class HeadMaps:
         return self._drawn(quantity, weights, *(pinned or (None, None)))
 
     def combined(self, heads: Heads) -> HeadImage:
-        """The same of the combination of these heads; rollout is of the weights, whatever the quantity."""
+        """Drawn cells of the combination of these heads; rollout is of the weights, whatever the quantity."""
         mine = self._combine(self.maps, heads)
         pinned = None
         if self.comparison and self.pinned and max(layer for layer, _head in heads) < self.pinned.layers:

@@ -160,7 +160,7 @@ class Part(StrEnum):
 
 
 def refusal(where: str) -> None:
-    """Beside the field that it is about, which would hide it elsewhere."""
+    """Refusal beside the field that it is about, which would hide it elsewhere."""
     _how, text, place = st.session_state.get(Part.SAID) or ("", "", "")
     if place == where and text:
         st.error(as_sentence(text))

@@ -344,7 +344,7 @@ def numbered(words: str, place: int) -> str:
 
 
 def evenly(number: int, most: int) -> list[int]:
-    """So many places, the first and the last among them."""
+    """At most so many places, the first and the last among them."""
     return (
         list(range(number)) if number <= most else [round(place * (number - 1) / (most - 1)) for place in range(most)]
     )

@@ -480,7 +480,7 @@ def table(job: FileTranslation, sources: Sequence[str], names: Sequence[str]) ->
 
 
 def csv(job: FileTranslation, names: Sequence[str]) -> bytes:
-    """All that is translated, in the order of the file. names: of the columns, as no language is known here."""
+    """Translations in the order of the file. names: of the columns, as no language is known here."""
     sources = [source for source in job.references if source in job.written]
     text: str = harmless(table(job, sources, names)).to_csv(index=False)
     return text.encode("utf-8-sig")

@@ -150,13 +150,13 @@ def measured(subject: Subject) -> TensorStatistics:
 
 
 def moving(before: Subject, after: Subject) -> WeightChanges:
-    """The same of two files."""
+    """Changes between two files, shared by all sessions."""
     places = (str(before.path), before.changed, str(after.path), after.changed)
     return _moving(places, before, after)
 
 
 def adapting(subject: Subject) -> AdapterChanges:
-    """The same of what an adapter changes in its base.
+    """Changes of an adapter in its base, shared by all sessions.
 
     Raises:
         CheckpointError: one of them is damaged, or they do not fit each other.

@@ -199,7 +199,7 @@ class Room:
 
 
 def room(precision: str) -> Room:
-    """As it is now."""
+    """Memory and precision as they are now."""
     device = choose_device()
     return Room(str(device), precision, memory.available(None if choose_device_map() else device))
 

@@ -66,7 +66,7 @@ def show(session: Session, row: DeltaGenerator) -> None:
 
 
 def choose_checkpoints(by_name: Mapping[str, Subject], names: Sequence[str]) -> list[str]:
-    """Those that the user chose. Where all of a run were chosen, one that has come since is, too."""
+    """Checkpoints that the user chose. Where all of a run were chosen, one that has come since is, too."""
     own, before = alike(list(by_name.values())), st.session_state.get(ALIKE)
     now = st.session_state.get(CHOSEN)
     if now is None or now == before:
@@ -111,7 +111,7 @@ def show_tensors(row: DeltaGenerator, chosen: Sequence[Subject], steps: Mapping[
 
 
 def alike(candidates: Sequence[Subject]) -> list[str]:
-    """Those to begin with: whose names and shapes of tensors are the shown model's, else the largest such group."""
+    """Checkpoints to begin with: whose names and shapes of tensors are the shown model's, else the largest such group."""
     groups: dict[Hashable, list[str]] = {}
     for subject in candidates:
         try:

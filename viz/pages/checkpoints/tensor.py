@@ -145,7 +145,7 @@ def range_field(place: DeltaGenerator, key: str, end: int) -> tuple[int, int]:
 
 
 def parse_range(text: str, end: int) -> tuple[int, int]:
-    """From the first to before the last.
+    """Range from the first to before the last.
 
     Raises:
         ValueError: a sentence that says what can be.

@@ -62,7 +62,7 @@ class Weight:
         return f"{self.file} {self.title}"
 
     def called(self, file: str) -> Weight:
-        """The same under another name of its file."""
+        """The tensor under another name of its file."""
         return replace(self, file=file)
 
     @property
@@ -172,7 +172,7 @@ def blocks_of(weight: Weight, region: Region, largest: bool) -> Blocks:
 
 
 def difference_blocks(weights: Sequence[Weight], region: Region, largest: bool) -> Blocks:
-    """The same of the second tensor minus the first; only the rectangle is read of both."""
+    """Blocks of the second tensor minus the first; only the rectangle is read of both."""
     first, second = weights
 
     def subtract() -> Blocks:
@@ -376,7 +376,7 @@ PATIENCE = 4.0  # seconds that a page computes without being asked
 
 
 def is_matrix(weight: Weight) -> bool:
-    """With more than one row and column."""
+    """True if it has more than one row and column."""
     shape = weight.info.shape
     return len(shape) > 1 and min(shape[0], weight.info.elements // max(1, shape[0])) > 1
 

@@ -227,7 +227,7 @@ def file_loads(session: Session) -> Loads | None:
 
 
 def _forget(session: Session) -> None:
-    """Nothing of a former file is shown any more."""
+    """Forget the loads of a former file."""
     job: FileLoads | None = session.memory.pop(Part.KEPT, None)
     if job is not None:
         job.cancel()

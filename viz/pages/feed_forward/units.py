@@ -159,7 +159,7 @@ def _expert(inputs: Inputs, path: str, token: int, wish: str) -> str:
 
 
 def experts_of(units: Units) -> list[str]:
-    """All that can be chosen in a mixture of experts; empty where there is none."""
+    """Choices in a mixture of experts; empty where there is none."""
     numbers = [str(number) for number in range(units.experts)]
     return [*numbers, SHARED] if numbers and units.shared else numbers
 

@@ -20,7 +20,7 @@ WEIGHT, PLAIN, ERROR = (92, 124, 250), (128, 128, 128), (230, 159, 0)
 
 @dataclass(frozen=True)
 class Matrix:
-    """One of a calculation. values: None where it is typed; then `first` is the place of its first cell among all
+    """Matrix of a calculation. values: None where it is typed; then `first` is the place of its first cell among all
     texts. colour: red, green, blue. top: the value that is drawn darkest, if not its largest.
     """
 

@@ -158,7 +158,7 @@ def about(factor: float) -> About:
 
 
 def typed_matrices() -> list[Matrix]:
-    """Those that are typed into."""
+    """Matrices that are typed into."""
     fields, first = [], 0
     formulas = Message("inputs"), Message("for queries"), Message("for keys"), Message("for values")
     for (name, (rows, columns)), formula in zip(SHAPES.items(), formulas, strict=True):

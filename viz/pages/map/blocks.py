@@ -128,7 +128,7 @@ def loads(pictures: Pictures, block: Block) -> str:
 
 
 def changes(comparison: Comparison | None, block_list: list[Block]) -> list[Said]:
-    """For each block where it changed most since the pin: at which token, in which head."""
+    """Facts on each block: where it changed most since the pin, at which token, in which head."""
     if comparison is None:
         return [[] for _block in block_list]
     table = comparison.changes

@@ -137,7 +137,7 @@ RECURRENT_FORMULAS = (
 
 
 def show_recurrent() -> None:
-    """The same of the recurrent network."""
+    """Explanation of the recurrent network."""
     text = _(
         "Bahdanau et al., *Neural Machine Translation by Jointly Learning to Align and Translate*, section 3, with the "
         "numbers of this input. Tokens enter at the bottom. One gated unit reads the source from the left and one from "

@@ -141,7 +141,7 @@ class Pictures:
         return mean_norm(self.trace[block.output])
 
     def pinned_size(self, block: Block) -> float:
-        """The same of the pinned trace, at the tokens of both; NaN where there is none."""
+        """Mean norm of the pinned trace, at the tokens of both; NaN where there is none."""
         other = self.comparison.counterpart(block.output) if self.comparison else None
         return torch.nan if other is None else mean_norm(other)
 

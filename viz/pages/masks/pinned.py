@@ -45,7 +45,7 @@ def head_tensors(trace: Trace, kind: AttentionKind, chosen: Selection) -> HeadTe
 def pinned_tensors(
     comparison: Comparison | None, kind: AttentionKind, chosen: Selection
 ) -> tuple[HeadTensors | None, str]:
-    """The same of the pinned trace, at its own tokens; or a sentence why there are none."""
+    """Tensors of the pinned trace, at its own tokens; or a sentence why there are none."""
     if comparison is None:
         return None, ""
     pinned = comparison.pinned

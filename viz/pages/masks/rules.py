@@ -33,7 +33,7 @@ class Rules:
         return cls(kind, kind == "decoder", True, None if kind == "cross" else config.window_of(layer))
 
     def after(self, changes: Sequence[AttentionChange]) -> Rules:
-        """Those in force after these changes."""
+        """Rules in force after these changes."""
         rules = self
         for each in changes:
             if each.kind != self.kind:

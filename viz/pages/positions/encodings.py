@@ -74,7 +74,7 @@ class Settings:
         return parts + ([f"d {code.d_model}"] if len(self.widths) > 1 else [])
 
     def name(self, code: Code, *, length: bool = True) -> str:
-        """The same in one line; its base, where it is the only one."""
+        """Name of the encoding in one line; its base, where it is the only one."""
         return " · ".join(self.parts(code, length=length)) or _("base {base}").format(base=f"{code.base:,.6g}")
 
 
@@ -233,13 +233,13 @@ def sinusoid(code: Code, dimension: int) -> Curve:
 
 
 def smooth(curve: Curve, dimension: int, waves: Tensor) -> Curve:
-    """The same curve, with the sine or cosine that it has its points from."""
+    """The curve, with the sine or cosine that it has its points from."""
     fine = between(curve.xs)
     return replace(curve, fine=(fine, array(analysis.wave_at(torch.from_numpy(fine), dimension, waves))))
 
 
 def between(places: NDArray[Any]) -> NDArray[np.float64]:
-    """From the first of these whole numbers to the last in small steps."""
+    """Places from the first of these whole numbers to the last, in small steps."""
     steps = max(2, min(FINE, POINTS // len(places)))
     fine: NDArray[np.float64] = places[0] + np.arange((len(places) - 1) * steps + 1) / steps
     return fine

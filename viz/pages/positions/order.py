@@ -110,7 +110,7 @@ def reversals(trained: TextModel, model: TextModel, given: Tokens, order: list[i
 
 
 def pinned_reversals(inputs: Inputs) -> tuple[Reversals | None, str]:
-    """The same of the pinned text in the pinned model, at this text's tokens; or a sentence why there is none."""
+    """Reversals of the pinned text in the pinned model, at this text's tokens; or a sentence why there is none."""
     pin, trace = inputs.pin, inputs.trace
     if pin is None or inputs.comparison is None:
         return None, ""

@@ -106,6 +106,6 @@ def after_position(
 
 
 def after_search(model: TextModel, source: str, tokens: Sequence[int]) -> str:
-    """The same for tokens of a beam search: they begin the target, or follow a language model's text."""
+    """Text after tokens of a beam search: they begin the target, or follow a language model's text."""
     length = len(model.source_tokenizer.encode(source)) if model.kind == "decoder-only" else 0
     return model.continue_from(source, "", length, tokens)

@@ -81,7 +81,7 @@ def frame(subject: Subject, kind: AttentionKind, position: int, tokens: list[int
 
 
 def _ranks(subject: Subject, position: int, tokens: list[int]) -> list[int]:
-    """Those of the most probable tokens are their order; only the actual one behind them is counted."""
+    """Ranks of tokens: of the most probable ones their order; only the actual one behind them is counted."""
     return [rank if rank <= ROWS else int(subject.ranks[position]) for rank, _token in enumerate(tokens, start=1)]
 
 

@@ -100,7 +100,7 @@ def layer_axis(layers: int) -> Axis:
 
 
 def settled(reading: LayerReading) -> str:
-    """After how many layers half of the positions have their final token."""
+    """Number of layers after which half of the positions have their final token."""
     agree = (reading.top == reading.top[-1]).float().mean(dim=1).tolist()
     before = agree[-2]
     return Message("final token one layer before the end: {share} %", share=f"{100 * before:.0f}")

@@ -156,7 +156,7 @@ def _claims(x: Tensor, statistics: MaskStatistics, rate: float) -> list[float]:
 
 
 def pinned_measured(inputs: Inputs, name: str, position: int, rate: float, masks: int) -> Vector | None:
-    """The same of the pinned vector, where there is one of this shape at this token; at the tokens of both."""
+    """Measurement of the pinned vector, where there is one of this shape at this token; at the tokens of both."""
     other, pin = inputs.before(name), inputs.pin
     if other is None or pin is None:
         return None

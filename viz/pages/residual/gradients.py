@@ -174,7 +174,7 @@ def gradients_of(session: Session) -> Gradients | NoGradients:
 
 
 def pinned_gradients(session: Session, requested: bool) -> LossGradients | None:
-    """Those of the pinned trace; None where it has none, or they take long and were not asked for."""
+    """Gradients of the pinned trace; None where it has none, or they take long and were not asked for."""
     pin = session.pin
     if pin is None or refusal(pin.model):
         return None

@@ -118,7 +118,7 @@ def differences(trace: Trace, parts: Sequence[Block]) -> dict[str, np.ndarray]:
 
 
 def _pinned_differences(inputs: Inputs, parts: Sequence[Block]) -> dict[str, np.ndarray] | None:
-    """The same of the pinned trace, where it has these layers."""
+    """Differences of the pinned trace, where it has these layers."""
     if inputs.comparison is None or any(part.before not in inputs.comparison.pinned for part in parts):
         return None
     return differences(inputs.comparison.pinned, parts)

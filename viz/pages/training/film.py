@@ -111,7 +111,7 @@ def film_view(session: Session, live: LiveTraining, run: Run, kind: AttentionKin
 
 
 def described(film: Film, kind: AttentionKind, merged: Mapping[str, Pieces]) -> dict[str, Any]:
-    """Whose tokens the rows and the columns are. merged: by its side, the runs of tokens that are one."""
+    """Labels of the rows and the columns. merged: by its side, the runs of tokens that are one."""
     probe = film.probe
     rows, columns = SIDES[kind] if probe.target else ("source", "source")
     labels = {"source": probe.source.labels, "target": probe.target.labels if probe.target else []}
@@ -179,7 +179,7 @@ def render_again(film: Film, place: st.delta_generator.DeltaGenerator) -> None:
 
 
 def film_words() -> dict[str, Any]:
-    """All that the component says."""
+    """Words of the component."""
     return {
         **words(_("query"), _("key"), _("weight"), _("masked")),
         "weight": _("weight"),
