@@ -111,7 +111,7 @@ def show_tensors(row: DeltaGenerator, chosen: Sequence[Subject], steps: Mapping[
 
 
 def alike(candidates: Sequence[Subject]) -> list[str]:
-    """Checkpoints to begin with: whose names and shapes of tensors are the shown model's, else the largest such group."""
+    """Checkpoints to begin with: whose names and shapes of tensors are the shown model's, else the largest group."""
     groups: dict[Hashable, list[str]] = {}
     for subject in candidates:
         try:
