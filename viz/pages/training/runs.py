@@ -140,7 +140,8 @@ def travel(place: DeltaGenerator, live: LiveTraining, runs: tuple[Run, ...]) -> 
     name = setting.selectbox(_("Change this"), BRANCHES, key=Part.SETTING, persist_state="session")
     option, now = RUN_OPTIONS[name], getattr(key.settings, name)
     field: dict[str, Any] = {"key": f"{Part.VALUE}_{name}", "persist_state": "session"}
-    label = _("from {value} to").format(value=literal(_value(now)))
+    # As a whole: a lone "0.001" would be escaped as a list's number, and its backslash be read aloud.
+    label = literal(_("from {value} to").format(value=_value(now)))
     if option.choices:
         value.selectbox(label, option.choices, index=option.choices.index(now), **field)
     else:
