@@ -13,6 +13,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from model.data.inspection import LIMIT, read_content
+from model.message import Message
 from model.text.tokenizer import clean
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
@@ -23,6 +24,7 @@ from viz.state.session import choose
 from viz.ui import fields
 
 Way = Literal["file", "paste", "path", "hub"]
+WAYS = {"file": Message("A file"), "paste": Message("Pasted text"), "path": Message("A path")}
 LONGEST = {"paste": 1_000_000, "path": 4000, "hub": 200}  # characters that a field takes
 
 
@@ -84,7 +86,7 @@ class FileField:
     def content(self, place: DeltaGenerator) -> Content | None:
         """A choice of the ways and the field of the one that is chosen; gives what was given last in that way."""
         ways = self.ways()
-        way: Any = choose(_("From"), ways, ways[0], f"{self.key}_from", way_name, place)
+        way: Any = choose(_("From"), ways, ways[0], f"{self.key}_from", WAYS.__getitem__, place)
         if refused := permissions.refused(Permission.UPLOADS):
             place.caption(refused)
         empty = not self.draw(way, place, partial(self._take, way))
@@ -126,7 +128,3 @@ def content_of(way: Way, value: Any) -> Content | None:
         return Content(text.encode(), "") if text.strip() else None
     path = Path(os.path.expanduser(text.strip().strip("\"'")))
     return Content(read_content(path), path.name) if text.strip() else None
-
-
-def way_name(way: str) -> str:
-    return {"file": _("A file"), "paste": _("Pasted text"), "path": _("A path")}[way]

@@ -11,6 +11,7 @@ from streamlit.delta_generator import DeltaGenerator
 from model.data.readers import TASK_PAIRS
 from model.data.sources import Data, data_of_run, has_data_of, phrase_data, task_data, usual_percent
 from model.data.tasks import TASKS
+from model.message import Message
 from model.network.config import Kind
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
@@ -22,8 +23,13 @@ from viz.state.session import choose, current_session
 if TYPE_CHECKING:
     from model.inference.text_model import TextModel
 
-SOURCES = ("task", "phrases", "own")
-OF_RUN = "run"  # among them: what the model that goes on has learnt from
+OF_RUN = "run"  # what the model that goes on has learnt from
+SOURCES = {
+    OF_RUN: Message("Its run's own"),
+    "task": Message("Built-in task"),
+    "phrases": Message("Sentences made by rule"),
+    "own": Message("Your own file or text"),
+}
 SHARES = (1, 2, 5, 10, 20)  # percent for validation
 SHOWN = 4  # pairs
 
@@ -44,9 +50,9 @@ def show(place: DeltaGenerator, kind: Kind, task: str, model: TextModel | None =
     model: that goes on.
     """
     here = model is not None and has_data_of(model.training)
-    options = (OF_RUN, *SOURCES) if here else SOURCES
-    usual = OF_RUN if here else SOURCES[0] if model is None else "phrases"
-    source = choose(_("Data"), options, usual, Part.SOURCE, source_name, place)
+    options = [source for source in SOURCES if here or source != OF_RUN]
+    usual = OF_RUN if here else "task" if model is None else "phrases"
+    source = choose(_("Data"), options, usual, Part.SOURCE, SOURCES.__getitem__, place)
     if source == OF_RUN and model is not None:
         return _of_run(place, model)
     if source == "task":
@@ -145,12 +151,3 @@ def task_words(name: str) -> str:
     """The name of a task and what it asks for."""
     task = TASKS[name]
     return f"{name} · {_(task.description)}"
-
-
-def source_name(source: str) -> str:
-    return {
-        OF_RUN: _("Its run's own"),
-        "task": _("Built-in task"),
-        "phrases": _("Sentences made by rule"),
-        "own": _("Your own file or text"),
-    }[source]

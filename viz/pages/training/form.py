@@ -87,7 +87,7 @@ def _form(session: Session, model: TextModel) -> None:
     if plan is None or settings is None:
         for sentence in wrong:
             foot.error(as_sentence(sentence))
-        if data is None and not wrong and choice(training_data.SOURCES, "", training_data.Part.SOURCE) == "own":
+        if data is None and not wrong and choice(list(training_data.SOURCES), "", training_data.Part.SOURCE) == "own":
             files = permissions.may(Permission.UPLOADS)
             foot.caption(
                 _("There is nothing to learn from yet: choose a file, or paste a text.")
