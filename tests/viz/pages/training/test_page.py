@@ -66,9 +66,7 @@ def test_stop_is_a_button_and_ends_the_run():
 def test_runs_go_back_and_branch_and_say_what_differs():
     app = sound(part(demonstrated(), "runs"))
     assert app.button(key="runs_stop").disabled  # a run at its end is not stopped too
-    assert (
-        app.text_input(key="runs_value_rate").label == f"from {REVERSE.settings.rate:g} to"
-    )  # read aloud as it stands
+    assert app.text_input(key="runs_value_rate").label == f"from {REVERSE.settings.rate:g} to"
     app.text_input(key="runs_value_rate").set_value("0.01").run()
     app.button(key="runs_branch").click().run()
     given = live(sound(app))
