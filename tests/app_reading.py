@@ -89,13 +89,19 @@ def heads(app: AppTest) -> tuple[dict[str, Any], np.ndarray, np.ndarray]:
     their cells; where every head is there in its order, (layer, head, row, column).
     """
     header, (levels, states) = component(app, "head_grid")
-    values = header["low"] + levels / LEVELS * (header["high"] - header["low"])
-    values[levels > LEVELS] = np.nan
+    values = unpacked_heads(header, levels)
     order = header["order"]
     layers = len({layer for layer, _head in order})
     if order and len(order) == layers * header["columns"] and order == sorted(order):
         values = values.reshape(layers, -1, *values.shape[1:])
     return header, values, states
+
+
+def unpacked_heads(header: dict[str, Any], levels: np.ndarray) -> np.ndarray:
+    """Values of thumbnails from their 16 bits, NaN where nothing is drawn."""
+    values = header["low"] + levels / LEVELS * (header["high"] - header["low"])
+    values[levels > LEVELS] = np.nan
+    return values
 
 
 def labels(app: AppTest, side: str) -> list[str]:

@@ -109,6 +109,8 @@ def test_one_of_the_largest_changes_is_selected(session):
     session.trace_input(session.model, OTHER, "")
     lists = {each["title"]: each["items"] for each in sent(session)["pin"]["changes"]}
     assert list(lists) == ["heads", "layers", "positions", "predictions"]
+    for items in lists.values():
+        assert [each["exact"] for each in items] == sorted((each["exact"] for each in items), reverse=True)
     for item in lists["heads"]:
         click(session, "change", item["act"])
         kind, layer, head = (item["act"][name] for name in ("attention", "layer", "head"))
