@@ -87,8 +87,9 @@ def test_the_models_heads_with_the_factor_and_without(small):
         found = scaling.of_model(session, "encoder")
     panels = found.rows[0][0].drawn.panels
     assert [panel.name for panel in panels] == ["without 1/√d_k", "with 1/√d_k"]
-    weights = session.trace.attention("encoder").double()
-    assert np.allclose(panels[1].values, torch.special.entr(weights).sum(-1).mean(-1), atol=1e-5)
+    scores = torch.stack([session.trace[f"encoder.layers.{layer}.self_attention.scores"] for layer in (0, 1)]).double()
+    for panel, weights in zip(panels, (scores.softmax(-1), session.trace.attention("encoder").double()), strict=True):
+        assert np.allclose(panel.values, torch.special.entr(weights).sum(-1).mean(-1), atol=1e-5)
     assert "d_k = 8, computed with the factor 0.354" in found.verdicts[0]
 
 
