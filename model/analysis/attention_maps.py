@@ -12,7 +12,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from model.capture.hooks import changed, no_recording
-from model.capture.trace import KEPT_MAP, AttentionKind, Trace
+from model.capture.trace import LARGEST_MAP, AttentionKind, Trace
 from model.network.attention import for_each_head
 from model.network.positions import PositionBias
 from model.runtime import cancellation
@@ -102,7 +102,7 @@ class Maps:
     @property
     def small(self) -> bool:
         """True if the trace computes all heads of a layer and keeps them."""
-        return self.heads * self.queries * self.keys <= KEPT_MAP or self.recorded
+        return self.heads * self.queries * self.keys <= LARGEST_MAP or self.recorded
 
     @property
     def cells(self) -> int:

@@ -23,7 +23,7 @@ from model.network.transformer import Network
 from model.runtime.errors import require
 from model.runtime.locks import Lock
 
-KEPT_MAP = 1 << 18  # most numbers of a map that is kept after it was computed
+LARGEST_MAP = 1 << 18  # most numbers of a map that is kept after it was computed
 # Of each network: names of the quantities of a whole pass, and modules by their paths.
 _attached: WeakKeyDictionary[nn.Module, list[str]] = WeakKeyDictionary()
 _parts: WeakKeyDictionary[nn.Module, dict[str, nn.Module]] = WeakKeyDictionary()
@@ -138,7 +138,7 @@ class Trace:
 
     def keep(self, name: str, tensor: Shaped[Tensor, "*head query key"]) -> Tensor:
         """Map `tensor` (head, query, key), which is kept by this name from now on unless it is large."""
-        if tensor.numel() <= KEPT_MAP:
+        if tensor.numel() <= LARGEST_MAP:
             self._maps[name] = tensor
         return tensor
 

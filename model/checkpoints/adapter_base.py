@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from model.checkpoints.adapters import MERGED, Adapter, AdapterBaseError, is_adapter, shown_base
+from model.checkpoints.adapters import MERGED, Adapter, AdapterBaseError, base_label, is_adapter
 from model.checkpoints.hub import cached
 from model.checkpoints.native import CONFIG, is_hugging_face
 from model.checkpoints.quantized import plain_weights
@@ -62,7 +62,7 @@ def base_missing(name: str, kind: str, named: str) -> AdapterBaseError:
         "of checkpoints, or choose its base by hand",
         file=name,
         kind=kind,
-        shown_base=shown_base(named),
+        shown_base=base_label(named),
     )
 
 

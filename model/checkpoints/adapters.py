@@ -98,7 +98,7 @@ class Adapter:
         return revision if isinstance(revision, str) and revision else None
 
 
-def shown_base(named: str) -> str:
+def base_label(named: str) -> str:
     """Name of a base for a sentence: as at Hugging Face, else the last one of a path, for pages name no folders."""
     short = named if NAME.fullmatch(named) else PurePosixPath(named.replace("\\", "/")).name
     return short[:LONGEST_NAME] or "?"
@@ -430,7 +430,7 @@ class _Merging:
             ids, rows = self._token_ids(module), parts[TOKENS]
             if len(rows.shape) != 2 or len(ids) != rows.shape[0]:
                 raise self._unknown(rows)
-            weight = self._found(f"{module}.weight", rows)[1]
+            weight = self._match(f"{module}.weight", rows)[1]
             if len(weight.shape) != 2 or int(ids.max()) >= weight.shape[0]:
                 raise self._unknown(rows)
             return Rows(ids, rows.load()), TOKENS_KIND, (weight.shape[0], rows.shape[1])
@@ -488,7 +488,7 @@ class _Merging:
 
     def _scaled(self, module: str, scales: TensorInfo, transposed: bool) -> tuple[Step, str, tuple[int, ...]]:
         """(IA)³: a row of scales is of the inputs, a column of the outputs."""
-        _name, weight = self._found(f"{module}.weight", scales)
+        _name, weight = self._match(f"{module}.weight", scales)
         if len(scales.shape) != 2 or 1 not in scales.shape or len(weight.shape) != 2:
             raise self._unknown(scales)
         vector = scales.load().mT if transposed else scales.load()
@@ -512,7 +512,7 @@ class _Merging:
 
     def _fitting(self, name: str, shape: tuple[int, ...], info: TensorInfo) -> tuple[str, TensorInfo]:
         """Tensor of the base under a name, with the name that the merged one has, if it has this shape."""
-        merged, weight = self._found(name, info)
+        merged, weight = self._match(name, info)
         if weight.shape != tuple(shape):
             raise self._misfit(info, weight)
         if not _is_real(weight):
@@ -525,7 +525,7 @@ class _Merging:
             )
         return merged, weight
 
-    def _found(self, name: str, info: TensorInfo) -> tuple[str, TensorInfo]:
+    def _match(self, name: str, info: TensorInfo) -> tuple[str, TensorInfo]:
         if (match := self._lookup(name)) is None:
             whole = name.removesuffix("bias") + "weight"
             if name.endswith(".bias") and self._lookup(whole) is not None:
@@ -544,7 +544,7 @@ class _Merging:
                 name=info.name,
                 shape=tuple(info.shape),
                 name_2=name[:120],
-                shown_base=shown_base(self.adapter.base),
+                shown_base=base_label(self.adapter.base),
             )
         return match
 
@@ -694,7 +694,7 @@ class _Merging:
             shape=tuple(info.shape),
             name_2=weight.name,
             shape_2=tuple(weight.shape),
-            shown_base=shown_base(self.adapter.base),
+            shown_base=base_label(self.adapter.base),
         )
 
     def _unknown(self, info: TensorInfo) -> CheckpointError:

@@ -24,7 +24,7 @@ KINDS: dict[str, Kind] = {
     **dict.fromkeys(("CausalLM", "LMHeadModel"), "decoder-only"),
     **dict.fromkeys(("MaskedLM", "EncoderModel"), "encoder-only"),
 }
-SHOWN = 300  # characters of a path in a sentence
+LONGEST_PATH = 300  # characters of a path in a sentence
 # Families by kind, for configs without the name of an architecture.
 ENCODERS = ("bert", "roberta", "distilbert", "electra", "mpnet", "albert", "camembert", "xlm-roberta", "deberta-v2")
 DECODERS = ("gpt2", "gpt_neox", "gptj", "opt", "phi", "llama", "mistral", "qwen2", "qwen3", "gemma", "gemma2")
@@ -64,7 +64,7 @@ def typed_path(text: str) -> Path:
     if len(plain) > 1 and plain[0] == plain[-1] and plain[0] in "\"'":
         plain = plain[1:-1]
     path = Path(os.path.abspath(os.path.expanduser(plain)))  # resolves "..", too
-    path_text = str(path)[:SHOWN]
+    path_text = str(path)[:LONGEST_PATH]
     try:
         path.stat()
         readable = os.access(path, os.R_OK | os.X_OK if path.is_dir() else os.R_OK)

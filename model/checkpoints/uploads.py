@@ -33,7 +33,19 @@ LONGEST_NAME = 250
 DEEPEST = 8  # folders within folders
 PLAIN, RATIO = 64 << 20, 20  # bytes of any compression, and the compression ratio of all beyond
 PIECE = 1 << 20  # bytes read at a time, and of the directory of an archive
-KEPT_SUFFIXES = (*READ, ".json", ".yaml", ".txt", ".model", ".spm", ".md", ".jinja", ".tiktoken", ".vocab", ".bpe")
+UPLOAD_SUFFIXES = (
+    *READ,
+    ".json",
+    ".yaml",
+    ".txt",
+    ".model",
+    ".spm",
+    ".md",
+    ".jinja",
+    ".tiktoken",
+    ".vocab",
+    ".bpe",
+)
 
 
 @dataclass(frozen=True)
@@ -127,10 +139,10 @@ class Uploads:
         whole = [UploadedFile(name, len(content), partial(_whole, content)) for name, content in files]
         sent = _archived(*packed[0]) if packed else whole
         _require_names([file.name for file in sent])
-        weights = [file for file in sent if _is_kept(file.name)]
-        self.left_out = [file.name for file in sent if not _is_kept(file.name)]
+        weights = [file for file in sent if _is_of_checkpoint(file.name)]
+        self.left_out = [file.name for file in sent if not _is_of_checkpoint(file.name)]
         if not weights:
-            raise _none_kept(self.left_out)
+            raise _no_checkpoint_file(self.left_out)
         return self._write(weights, sum(len(content) for _name, content in files))
 
     def close(self) -> None:
@@ -274,13 +286,13 @@ def _require_names(names: Sequence[str]) -> None:
             )
 
 
-def _is_kept(name: str) -> bool:
+def _is_of_checkpoint(name: str) -> bool:
     path = PurePosixPath(name)
     hidden = any(part.startswith((".", "__MACOSX")) for part in path.parts)
-    return not hidden and path.suffix.lower() in KEPT_SUFFIXES
+    return not hidden and path.suffix.lower() in UPLOAD_SUFFIXES
 
 
-def _none_kept(names: Sequence[str]) -> CheckpointError:
+def _no_checkpoint_file(names: Sequence[str]) -> CheckpointError:
     """Error that says why none of the files is kept."""
     for name in names:
         if refused := REFUSED.get(PurePosixPath(name).suffix.lower()):
@@ -310,7 +322,7 @@ def _unwrapped(folder: Path) -> Path:
 # Checkpoints opened by each session, under the session's key: kept for a reconnect, then freed with their files.
 
 PATIENCE = 2.0  # seconds that a reload waits until its former window is closed
-SECONDS_KEPT = 600.0  # after the last window of a session was closed: for a reload, or a loss of the connection
+RETENTION = 600.0  # after the last window of a session was closed: for a reload, or a loss of the connection
 
 
 @runtime_checkable
@@ -351,7 +363,7 @@ class OpenedSessions:
 
     def __init__(
         self,
-        retention: float = SECONDS_KEPT,
+        retention: float = RETENTION,
         clock: Callable[[], float] = time.monotonic,
         timer: Callable[[float, Callable[[], None]], threading.Timer] = threading.Timer,
         patience: float = PATIENCE,

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from model.inference.text_model import TextModel
 
 COLUMNS = ("row", "name", "verdict", "statement", "reason", "rule", "seconds")
-SHOWN = 2.0  # seconds between two lines of progress
+REPORT_EVERY = 2.0  # seconds between two lines of progress
 
 
 def add_parser(commands: Any) -> None:
@@ -122,7 +122,7 @@ def outcome_of(
     outcome = None
     for report in experiment.run(experiment.request(model, text, values, seeds)):
         outcome = report.result
-        if time.monotonic() - last_report > SHOWN:
+        if time.monotonic() - last_report > REPORT_EVERY:
             last_report = time.monotonic()
             print(f"{experiment.name}: {100 * report.share:.0f} %", file=sys.stderr)
     if outcome is None:

@@ -45,7 +45,7 @@ from model.runtime.errors import NotFiniteError
 from model.training.cost import forecast, require_memory, table_memory
 from model.training.distributed import Processes, launched
 from model.training.gradients import first_nonfinite
-from model.training.live.saving import begun_from, incomparable, training_record
+from model.training.live.saving import incomparable, origin_sentence, training_record
 from model.training.losses import loss_and_hits
 from model.training.model_card import card
 from model.training.notes import notes
@@ -216,7 +216,7 @@ def _trainer(
         say(slow)
     trainer = Trainer(network, *corpora, settings, processes)
     trainer.products = products.name
-    trainer.origin = begun_from(start) if start else ""
+    trainer.origin = origin_sentence(start) if start else ""
     if state.exists():
         changes = "".join(f"; {change}" for change in trainer.load_state(state))
         require_checkpoint(trainer, options.out, state)

@@ -11,7 +11,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 from model.data.datasets import AnswerDataset, Dataset, MaskedDataset, PairDataset, TextDataset
 from model.data.pairs import VALIDATION_PERCENT, Pair, Split, parts_of, phrases
 from model.data.readers import TASK_PAIRS, is_text, lines_of, read_pairs_from, read_text
-from model.data.tasks import MADE, TASKS
+from model.data.tasks import CODE_LICENCE, TASKS
 from model.message import InputError, Message
 from model.network.config import ONE_STACK, TWO_STACKS, Kind, TransformerConfig, config_class
 from model.text.tokenizer import MASK, Tokenizer
@@ -162,7 +162,7 @@ class _Pairs:
         self.overlap = _overlap(*([pair.source for pair in self.pairs[split]] for split in SPLITS))
         self.digest = digest_of_pairs(pairs)
         self.tokenizers = tokenizers or self._new_tokenizers(units, vocabulary)
-        self.example = _shown(test, self.pairs["train"]) + self.separator
+        self.example = _example(test, self.pairs["train"]) + self.separator
 
     def _new_tokenizers(self, units: Units, vocabulary: int) -> Tokenizers:
         raise NotImplementedError
@@ -173,7 +173,7 @@ class _Pairs:
             "training_pairs": len(self.pairs["train"]),
             "validation_percent": self.percent,
             "data_digest": self.digest,
-            **_said(self.overlap),
+            **_overlap_record(self.overlap),
         }
 
 
@@ -262,7 +262,7 @@ class RunningText:
             "validation_percent": self.percent,
             "validation_characters_per_token": len(self.parts[1]) / max(1, tokens),
             "data_digest": self.digest,
-            **_said(self.overlap),
+            **_overlap_record(self.overlap),
         }
 
 
@@ -297,7 +297,7 @@ class Sentences:
                 Message("the tokenizer has no <mask> token: choose a model that was trained to fill in masks")
             )
         self.tokenizers = tokenizers or _twice(_tokenizer(train, units, vocabulary, mask=True))
-        self.example = _with_a_mask(_shown(test, pairs))
+        self.example = _with_a_mask(_example(test, pairs))
 
     def corpora(self, max_length: int, bpe_dropout: float) -> tuple[Dataset, Dataset]:
         train, validation = (MaskedDataset(self.texts[split], self.tokenizers[0], max_length) for split in SPLITS)
@@ -308,11 +308,11 @@ class Sentences:
             "training_sentences": len(self.texts["train"]),
             "validation_percent": self.percent,
             "data_digest": self.digest,
-            **_said(self.overlap),
+            **_overlap_record(self.overlap),
         }
 
 
-def _said(overlap: tuple[int, int]) -> dict[str, list[int]]:
+def _overlap_record(overlap: tuple[int, int]) -> dict[str, list[int]]:
     """Field of a training record on texts of the validation that are trained on too; none without such texts."""
     return {"validation_overlap": list(overlap)} if overlap[0] else {}
 
@@ -333,7 +333,7 @@ def _tokenizer(texts: Sequence[str], units: Units, vocabulary: int, mask: bool =
     return (train_words if units == "words" else train_bpe)(texts, vocabulary, mask)
 
 
-def _shown(*places: Sequence[Pair]) -> str:
+def _example(*places: Sequence[Pair]) -> str:
     """Source of middling length, of the first part that has any."""
     sources = next((sorted((pair.source for pair in pairs), key=len) for pairs in places if pairs), [""])
     return sources[len(sources) * 3 // 4][:LONGEST_EXAMPLE]
@@ -383,7 +383,7 @@ def task_data(task: str, count: int = TASK_PAIRS) -> Data:
         ValueError: there is no task of that name, or it has fewer pairs.
     """
     name = f"task:{task}:{count}"
-    return Data(name, tuple(read_pairs_from(name)), task=task, licence=MADE)
+    return Data(name, tuple(read_pairs_from(name)), task=task, licence=CODE_LICENCE)
 
 
 def phrase_data(kind: Kind) -> Data:

@@ -207,7 +207,7 @@ def _is_leap(year: int) -> bool:
 
 LETTERS, DIGITS = "abcdefghijklmnopqrstuvwxyz", "0123456789"
 LONGEST = 1000
-MADE = "made by code, model/data/tasks.py"  # as a licence
+CODE_LICENCE = "made by code, model/data/tasks.py"  # as a licence
 
 
 @dataclass(frozen=True)

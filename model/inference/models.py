@@ -258,7 +258,7 @@ def _of_one_length(rows: Sequence[list[int]]) -> list[list[int]]:
 
 # Models that fill in masked tokens from both sides.
 
-KEPT = 5  # alternatives for each masked token
+ALTERNATIVES = 5  # alternatives for each masked token
 
 
 class MaskedLanguageModel(TextModel):
@@ -295,7 +295,7 @@ class MaskedLanguageModel(TextModel):
             )
         return [self._fill(text) for text in texts]
 
-    def guesses(self, trace: Trace, keep: int = KEPT) -> list[Guess]:
+    def guesses(self, trace: Trace, keep: int = ALTERNATIVES) -> list[Guess]:
         mask = self.source_tokenizer.mask_label
         places = [place for place, label in enumerate(trace.source_tokens) if mask and label == mask]
         return [self._guess(trace, place, keep) for place in places] if self.fills else []
@@ -321,7 +321,7 @@ class MaskedLanguageModel(TextModel):
         with torch.inference_mode():
             logits = self.network(self._ids(tokens))[0]
         places = [place for place, token in enumerate(tokens.ids) if token == self.source_tokenizer.mask]
-        choices = [self._choices(logits[place], KEPT) for place in places]
+        choices = [self._choices(logits[place], ALTERNATIVES) for place in places]
         for best in choices:
             text = self.take(text, 0, best[0].token)
         return Generation(

@@ -8,10 +8,10 @@ from typing import TypeVar
 
 from model.runtime.locks import RLock
 
-Made = TypeVar("Made")
+Result = TypeVar("Result")
 
 
-def once(make: Callable[[], Made]) -> Callable[[], Made]:
+def once(make: Callable[[], Result]) -> Callable[[], Result]:
     """Function that calls `make` once, and gives the same object to every thread; who asks meanwhile waits.
 
     `functools.cache` alone lets two threads make two, of which one is forgotten with what was written in it.
@@ -19,7 +19,7 @@ def once(make: Callable[[], Made]) -> Callable[[], Made]:
     lock, make_once = RLock("once"), cache(make)
 
     @wraps(make)
-    def one() -> Made:
+    def one() -> Result:
         with lock:
             return make_once()
 

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 from model.data.sources import Source, TrainingData, material_of, new_config, preset_options, task_data
-from model.data.tasks import MADE
+from model.data.tasks import CODE_LICENCE
 from model.inference.models import MODEL_CLASSES
 from model.inference.text_model import TextModel
 from model.network.config import TransformerConfig
@@ -57,7 +57,7 @@ class Demonstration:
     @property
     def source(self) -> Source:
         """Training data, as in a training record."""
-        return Source(f"task:{self.task}:{self.pairs}", MADE)
+        return Source(f"task:{self.task}:{self.pairs}", CODE_LICENCE)
 
     def begin(self) -> tuple[TextModel, TrainingData, Probe]:
         """New model, its training data and its probe."""

@@ -63,8 +63,8 @@ def training(session: Session) -> LiveTraining | None:
     """This session's training, found again by the address after a reload; being asked for is a sign of life."""
     key = session.training.run or session.address.get(RUN)
     live = (trainings().get(key) or _kept(key)) if key else None
-    if live and live.unkept and session.training.unkept != live.number and is_own(session, live):
-        session.training.unkept, session.notice = live.number, live.unkept  # the script says it, once
+    if live and live.save_error and session.training.unkept != live.number and is_own(session, live):
+        session.training.unkept, session.notice = live.number, live.save_error  # the script says it, once
         session.rerun_requested = session.rerun_requested or by_channel()
     if live and not session.training.run:
         session.training.run = key or ""
@@ -104,13 +104,13 @@ def _kept(key: str) -> LiveTraining | None:
         return None
     from model.runtime.errors import CheckpointError
     from model.training.live.live_training import LiveTraining
-    from model.training.live.saved_training import read_kept
+    from model.training.live.saved_training import read_saved_training
 
     with trainings().alone(key):
         if live := trainings().get(key):  # another window was faster
             return live
         try:
-            left = read_kept(folder)
+            left = read_saved_training(folder)
             request = left.start.config, left.material, left.settings, left.start.device
             needed = trainings().require_room(key, *request)
             given = {"source": left.source, "owner": left.owner, "batches": left.batches, "folder": folder, **quotas()}

@@ -253,10 +253,10 @@ def find_form(call: ExpertsCall, inside: Sequence[Event]) -> ExpertForm | None:
     return None
 
 
-Kept = tuple[Matrix, tuple[int, int]]  # a matrix of each expert, and its shape
+ExpertMatrix = tuple[Matrix, tuple[int, int]]  # a matrix of each expert, and its shape
 
 
-def _matrices(call: ExpertsCall, inside: Sequence[Event]) -> Iterator[list[Kept]]:
+def _matrices(call: ExpertsCall, inside: Sequence[Event]) -> Iterator[list[ExpertMatrix]]:
     """Matrices of each expert, with their shapes, in the shape that they are kept in."""
     module, count = call.event.module, call.count
     listed = _listed(module)
@@ -301,7 +301,7 @@ def _part(experts: list[nn.Module], name: str) -> Callable[[int], tuple[Tensor, 
     return read
 
 
-def _roles(matrices: list[Kept], width: int) -> Iterator[tuple[list[Kept], Matrix, int]]:
+def _roles(matrices: list[ExpertMatrix], width: int) -> Iterator[tuple[list[ExpertMatrix], Matrix, int]]:
     """Ways in which some of the matrices read (unit, d_model) and one writes (d_model, unit), with its units."""
     if len(matrices) not in PARAMETERS:
         return
@@ -316,14 +316,18 @@ def _roles(matrices: list[Kept], width: int) -> Iterator[tuple[list[Kept], Matri
                 yield inner, output, units
 
 
-def _fit(inner: list[Kept], units: int) -> bool:
+def _fit(inner: list[ExpertMatrix], units: int) -> bool:
     """True if these matrices make so many units: one as many or twice as many, or two as many each."""
     rows = [shape[0] for _matrix, shape in inner]
     return rows in ([units], [2 * units], [units, units])
 
 
 def _forms(
-    module: nn.Module, inner: list[Kept], output: Matrix, units: int, functions: list[Callable[[Tensor], Tensor]]
+    module: nn.Module,
+    inner: list[ExpertMatrix],
+    output: Matrix,
+    units: int,
+    functions: list[Callable[[Tensor], Tensor]],
 ) -> Iterator[ExpertForm]:
     """Forms with these matrices."""
     (first, (rows, _width)), *others = inner
@@ -494,7 +498,7 @@ class RouterLogits(nn.Module):
         self.__dict__["experts"].router(batched(tensors_of(output)[self.place].flatten(0, -2), batch))
 
 
-class KeptOutput(nn.Module):
+class OutputCopy(nn.Module):
     """Calls a mirror, and gives the model a copy: it may go on adding to its output in place."""
 
     def __init__(self, mirror: nn.Module) -> None:

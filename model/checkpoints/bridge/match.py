@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from model.checkpoints.bridge.experts import ExpertsMatch, KeptOutput, MirrorExperts, experts_call, match_experts
+from model.checkpoints.bridge.experts import ExpertsMatch, MirrorExperts, OutputCopy, experts_call, match_experts
 from model.checkpoints.bridge.hooks import LayerInput, MirrorSum, Side
 from model.checkpoints.bridge.latents import latent_of
 from model.checkpoints.bridge.missing import Reason
@@ -109,7 +109,7 @@ def match_layer(events: list[Event], layer: Event, attentions: list[Event]) -> L
         match.links += match.experts.links
         for event, side, mirror in feed_forward_links:
             is_output = network is not None and mirror is network.output
-            match.links.append((event, side, KeptOutput(mirror) if is_output else mirror))
+            match.links.append((event, side, OutputCopy(mirror) if is_output else mirror))
     elif network is not None and not experts:
         match.parts["feed_forward"] = network
         match.links += feed_forward_links

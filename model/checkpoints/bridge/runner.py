@@ -190,7 +190,7 @@ class BridgedDecodingState(DecodingState):
     ) -> None:
         self.first, self._runner, self._output = first, runner, output
         self._memory, self._real = memory, real
-        self._kept = new_cache(memory)
+        self._cache = new_cache(memory)
         self._length = 0
 
     def log_probabilities(
@@ -201,21 +201,21 @@ class BridgedDecodingState(DecodingState):
 
     def _states(self, tokens: Tensor) -> Tensor:
         """States of the new tokens, perhaps behind those of earlier ones."""
-        states = self._runner.decode(tokens, None, self._memory, self._real, self._kept)
+        states = self._runner.decode(tokens, None, self._memory, self._real, self._cache)
         self._length += tokens.shape[1]
         return states
 
     def keys_and_values(self) -> tuple[list[Tensor], list[Tensor]]:
-        caches: tuple[Any, ...] = (self._kept,)
+        caches: tuple[Any, ...] = (self._cache,)
         if self._memory is not None:
-            caches = self._kept.self_attention_cache, self._kept.cross_attention_cache
+            caches = self._cache.self_attention_cache, self._cache.cross_attention_cache
         own, *cross = ([each for layer in cache.layers for each in (layer.keys, layer.values)] for cache in caches)
         return own, cross[0] if cross else []
 
     def cut(self, written: int) -> None:
         length = self.first.shape[1] - 1 + written
         if length < self._length:
-            self._kept.crop(length - self._length)
+            self._cache.crop(length - self._length)
             self._length = length
 
     def repeat(self, times: int) -> None:
@@ -226,7 +226,7 @@ class BridgedDecodingState(DecodingState):
             self._real = self._real.repeat_interleave(times, dim=0)
 
     def select(self, rows: Int[Tensor, rows]) -> None:
-        cache = self._kept if self._memory is None else self._kept.self_attention_cache
+        cache = self._cache if self._memory is None else self._cache.self_attention_cache
         cache.batch_select_indices(rows)
 
     def select_sources(self, rows: Int[Tensor, rows]) -> None:
@@ -234,7 +234,7 @@ class BridgedDecodingState(DecodingState):
             return
         self._memory = self._memory[rows]
         self._real = None if self._real is None else self._real[rows]
-        self._kept.cross_attention_cache.batch_select_indices(rows)
+        self._cache.cross_attention_cache.batch_select_indices(rows)
 
 
 class UncachedDecodingState(BridgedDecodingState):

@@ -364,8 +364,8 @@ def rotary_options(state: State, choices: Choices, usual: float, factor: float =
         ("rope_theta", "rope_base"), usual, Message("rotary positions of base {usual:,.0f}", usual=usual)
     )
     values = {name.rpartition(".")[2]: value for name, value in state.records.items() if STRETCHES.search(name)}
-    untold = "llama3" if "low_freq_factor" in values else "linear" if "factor" in values else None
-    kind = values.get("rope_type", values.get("type", untold))
+    default_kind = "llama3" if "low_freq_factor" in values else "linear" if "factor" in values else None
+    kind = values.get("rope_type", values.get("type", default_kind))
     if kind not in (None, "default", "llama3"):
         raise CheckpointError(
             "{file}: its rotary positions are of the kind {kind!r}, which is not computed from these names: "

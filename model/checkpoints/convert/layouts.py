@@ -124,7 +124,7 @@ ANNOTATED_LAYER_NORM: Table = {  # with nn.LayerNorm
 # State dicts of nanoGPT and of both of minGPT's forms: GPT-2 in torch's own linear layers.
 
 PACKED, FIRST_KEYS = "transformer.h.0.attn.c_attn.weight", "blocks.0.attn.key.weight"
-KEPT_MASKS = r"\.attn\.(bias|masked_bias|mask)$"
+MASK_BUFFERS = r"\.attn\.(bias|masked_bias|mask)$"
 GPT: Table = {
     "decoder.embedding.tokens": "transformer.wte",
     "decoder.embedding.positions.table": "transformer.wpe.weight",
@@ -224,7 +224,7 @@ def _gpt(state: State, name: str, kind: str, table: Table, **options: Any) -> La
         **options,
     )
     plan = weight_map(config, table, state.tensors)
-    state.require_all_used(plan, kind, KEPT_MASKS)
+    state.require_all_used(plan, kind, MASK_BUFFERS)
     config = replace(config, n_heads=state.n_heads(config.d_model))
     return Layout(name, config, state.weights(plan), assumed, state.open_heads | {"activation": config.activation})
 

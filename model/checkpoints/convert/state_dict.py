@@ -356,7 +356,7 @@ class Choices:
         Raises:
             CheckpointError: what is said is no such number.
         """
-        value = self._said(names, words)
+        value = self._record(names, words)
         if value is None:
             return usual
         if isinstance(value, bool | str) or not value > 0 or not math.isfinite(value):
@@ -374,7 +374,7 @@ class Choices:
         Raises:
             CheckpointError: what is said is no such number.
         """
-        value = self._said(names, words)
+        value = self._record(names, words)
         if value is None:
             return usual
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
@@ -386,7 +386,7 @@ class Choices:
             )
         return value
 
-    def _said(self, names: tuple[str, ...], words: str) -> Plain | None:
+    def _record(self, names: tuple[str, ...], words: str) -> Plain | None:
         value = self.state.record(*names)
         if value is None and words:
             self.assumed.append(unsaid(words, names[0]))

@@ -129,9 +129,9 @@ def find_attention(request: Request, formula: Formula = attention) -> Outcome:
         Quantity(say("largest difference from the formula, of the largest number"), (by_formula,)),
         Quantity(say("largest difference from weights · V, of the largest number"), (by_weights,)),
     ]
-    as_said, as_weighted = (at_most(each, tolerance(model)) for each in numbers)
+    by_equation, as_weighted = (at_most(each, tolerance(model)) for each in numbers)
     further = Condition(say("the model changes the scores further"), bool(more))
-    rule = Rule([as_said | (further & as_weighted)], wants=[as_said])
+    rule = Rule([by_equation | (further & as_weighted)], wants=[by_equation])
     reason = say(
         "the outputs of the heads of {layers} attentions differ from the formula by at most {error} of the largest "
         "number: {end}",
@@ -521,7 +521,7 @@ def encoder_end(verdict: Verdict) -> Message:
 
 # The worked example (row 44).
 
-SAID_WEIGHTS, SAID_OUTPUT = (0.0, 0.5, 0.5), (2.0, 7.0, 1.5)
+DOCUMENT_WEIGHTS, DOCUMENT_OUTPUT = (0.0, 0.5, 0.5), (2.0, 7.0, 1.5)
 ROUNDED = 0.005  # largest difference of a number that is written with two digits
 
 
@@ -531,7 +531,7 @@ def find_worked_example(request: Request, matrices: Mapping[str, Rows] = DOCUMEN
     sharper = dict(matrices) | {"W_Q": tuple(tuple(factor * cell for cell in row) for row in matrices["W_Q"])}
     bare, scaled = (take_steps(sharper, on) for on in (False, True))
     weights, output = bare.weights[0].tolist(), bare.outputs[0].tolist()
-    differences = [abs(a - b) for a, b in zip((*weights, *output), (*SAID_WEIGHTS, *SAID_OUTPUT), strict=True)]
+    differences = [abs(a - b) for a, b in zip((*weights, *output), (*DOCUMENT_WEIGHTS, *DOCUMENT_OUTPUT), strict=True)]
     reason = say(
         "softmax of {scores} is {weights}, and the output {output}; with 1/√d_k it is {scaled}",
         scores=listed(bare.scores[0]),
@@ -541,7 +541,7 @@ def find_worked_example(request: Request, matrices: Mapping[str, Rows] = DOCUMEN
     )
     numbers = [Quantity(say("largest difference from the document"), (max(differences),))]
     rows = [
-        (say("the document, rounded"), listed(SAID_WEIGHTS), listed(SAID_OUTPUT)),
+        (say("the document, rounded"), listed(DOCUMENT_WEIGHTS), listed(DOCUMENT_OUTPUT)),
         (say("without 1/√d_k"), listed(bare.weights[0]), listed(bare.outputs[0])),
         (say("with 1/√d_k"), listed(scaled.weights[0]), listed(scaled.outputs[0])),
     ]

@@ -32,7 +32,7 @@ SOUTH = NORTH | {"morning": {"tea": 10, "coffee": 90}}
 PROMPT = "In the morning Anna drinks"
 SENTENCES = 600
 VOCABULARY = 300  # of a BPE of both corpora
-SHOWN = 8  # tokens of the figure
+FIGURE_TOKENS = 8  # tokens of the figure
 WRITTEN = 4  # tokens of an answer
 HINT = 400  # letters of a corpus that stand in the field in its place
 EVERY = 5  # steps between two reports
@@ -139,7 +139,7 @@ def judge(lesson: Lesson) -> Outcome:
         given=[enough(lesson.distributions.shape[1])],
     )
     means = lesson.distributions.mean(dim=1)
-    likely = means.amax(dim=0).topk(min(SHOWN, means.shape[1])).indices.tolist()
+    likely = means.amax(dim=0).topk(min(FIGURE_TOKENS, means.shape[1])).indices.tolist()
     ticks = [lesson.labels[token] for token in likely]
     names = (say("first corpus"), say("second corpus"))
     curves = [

@@ -35,7 +35,7 @@ def texts(model: TextModel, text: str) -> tuple[list[int], list[int]]:
     return source.ids, target.ids
 
 
-def kept_bytes(variant: Variant, shape: Shape) -> int:
+def cache_bytes(variant: Variant, shape: Shape) -> int:
     """Bytes in float32 of the tensors that a variant keeps of random keys and values in one layer."""
     assert variant.cache_tensors is not None
     draw = torch.Generator().manual_seed(0)
@@ -50,7 +50,7 @@ def variant_bytes(variant: Variant, shape: Shape) -> int:
 
 
 def run(
-    request: Request, measured: Measure = measure, variant_size: Callable[[Variant, Shape], int] = kept_bytes
+    request: Request, measured: Measure = measure, variant_size: Callable[[Variant, Shape], int] = cache_bytes
 ) -> Iterator[Report[Outcome]]:
     """Measure the loaded model's cache, and what each variant keeps."""
     model, values = request.model, request.values

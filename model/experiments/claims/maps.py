@@ -38,7 +38,7 @@ AGREES = 0.5  # rank correlation above which weights and effects are said to agr
 LEAST = 8  # tokens, below which nothing is decided
 DRAWS = 1000  # of the bootstrap
 DISAGREEING = 5  # tokens in the table
-SHOWN = 60  # characters of a sentence in the table
+LONGEST_SENTENCE = 60  # characters of a sentence in the table
 
 Planted = Sequence[Intervention]
 
@@ -292,7 +292,7 @@ def counterexample(text_effects: Sequence[TokenEffects]) -> Message:
         "they disagree most on “{token}” in “{sentence}”: of {count} tokens it is number {weight} by weight and number "
         "{effect} by effect",
         token=each.labels[place],
-        sentence=each.text[:SHOWN],
+        sentence=each.text[:LONGEST_SENTENCE],
         count=len(each.labels),
         weight=weight,
         effect=effect,
@@ -312,13 +312,13 @@ def figures(text_effects: Sequence[TokenEffects], by_head: Sequence[Sequence[Agr
         Curve(say("mean weight"), places, relative(weights[0]), style="bars"),
         Curve(say("effect of hiding it"), places, relative(first.effects), style="dots"),
     )
-    title = say("Weight and effect of each token of “{sentence}”", sentence=first.text[:SHOWN])
+    title = say("Weight and effect of each token of “{sentence}”", sentence=first.text[:LONGEST_SENTENCE])
     tokens = Curves(title, say("token"), say("share of the largest"), shares, ticks=list(first.labels))
     rows: list[list[str | float | int]] = []
     for _distance, each, place in disagreements(text_effects)[:DISAGREEING]:
         by_weight, by_effect = places_of(each, place)
         mean, effect = float(each.weights.mean((0, 1))[place]), float(each.effects[place])
-        rows.append([each.labels[place], each.text[:SHOWN], mean, by_weight, effect, by_effect])
+        rows.append([each.labels[place], each.text[:LONGEST_SENTENCE], mean, by_weight, effect, by_effect])
     columns = (
         say("token"),
         say("text"),

@@ -165,7 +165,7 @@ Block = Callable[[Tensor, Sublayer, Sublayer], Tensor]  # of x, the sublayer and
 DEPTH = 12
 
 
-def said_pre_norm(x: Tensor, sublayer: Sublayer, norm: Sublayer) -> Float[Tensor, "*batch d_model"]:
+def tutorial_pre_norm(x: Tensor, sublayer: Sublayer, norm: Sublayer) -> Float[Tensor, "*batch d_model"]:
     """Sublayer(x) + LayerNorm(x), as the tutorial has it."""
     return sublayer(x) + norm(x)
 
@@ -199,7 +199,7 @@ def block_error(block: Block, width: int, seed: int) -> float:
 
 
 @torch.inference_mode()
-def kept_input(block: Block, width: int, seed: int) -> list[float]:
+def input_likeness(block: Block, width: int, seed: int) -> list[float]:
     """Cosine of the stream with its input after each of some blocks."""
     generator = torch.Generator().manual_seed(seed)
     first = x = torch.randn(64, width, generator=generator, dtype=torch.float64)
@@ -211,7 +211,7 @@ def kept_input(block: Block, width: int, seed: int) -> list[float]:
     return cosines
 
 
-def find_pre_norm(request: Request, block: Block = said_pre_norm) -> Outcome:
+def find_pre_norm(request: Request, block: Block = tutorial_pre_norm) -> Outcome:
     """The tutorial's formula and the right one, each as torch's encoder layer with the same weights."""
     width, seeds = 4 * int(request.values["quarter"]), request.seeds
     tutorial = [block_error(block, width, seed) for seed in seeds]
@@ -228,7 +228,7 @@ def find_pre_norm(request: Request, block: Block = said_pre_norm) -> Outcome:
     ]
     layers = list(range(1, DEPTH + 1))
     curves = [
-        Curve(name, layers, kept_input(way, width, seeds[0]))
+        Curve(name, layers, input_likeness(way, width, seeds[0]))
         for name, way in (("Sublayer(x) + LayerNorm(x)", block), ("x + Sublayer(LayerNorm(x))", pre_norm))
     ]
     figure = Curves(say("What is left of the input in the stream"), say("block"), say("cosine with the input"), curves)
@@ -369,7 +369,7 @@ EXPERIMENTS = (
             r"\text{right: } x + \mathrm{Sublayer}(\mathrm{LayerNorm}(x)), \qquad "
             r"\text{wrong: } \mathrm{Sublayer}(x) + \mathrm{LayerNorm}(x)",
         ),
-        code=(pre_norm, said_pre_norm, PreNorm),
+        code=(pre_norm, tutorial_pre_norm, PreNorm),
         source="Xiong et al., 2020, section 3",
     ),
     Experiment(

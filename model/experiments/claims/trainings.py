@@ -57,8 +57,8 @@ from model.experiments.engines.training_rules import (
     loss,
     losses_of,
     needed,
+    open_learning_words,
     slope,
-    whether_learnt,
     without_residuals,
 )
 from model.experiments.experiment import (
@@ -102,7 +102,7 @@ KEEP = 0.9  # weight of the past in a smoothed curve
 POINTS = 200  # of a curve
 SHALLOW = 2  # layers of each stack beside which a deeper one stands
 DRAWN = 0.02  # share of the work between two new figures
-SAID = ("sinusoidal", "learned")  # positions that row 9 is about
+OF_STATEMENT = ("sinusoidal", "learned")  # positions that row 9 is about
 NORMS = ("post", "pre")  # placements that row 28 is about
 STACKS = {"encoder": say("encoder"), "decoder": say("decoder")}
 
@@ -135,9 +135,9 @@ def chosen_positions(arms: Sequence[Arm], text: str) -> Sequence[Arm]:
         ValueError: it leaves one of the statement's out, or names another.
     """
     names, known = text.replace(",", " ").split(), [arm.name for arm in arms]
-    if not set(SAID) <= set(names) <= set(known):
-        others = ", ".join(name for name in known if name not in SAID)
-        required = ", ".join(SAID)
+    if not set(OF_STATEMENT) <= set(names) <= set(known):
+        others = ", ".join(name for name in known if name not in OF_STATEMENT)
+        required = ", ".join(OF_STATEMENT)
         raise InputError(
             "positions are {text!r}: write {said}, and beside them any of {others}",
             text=text,
@@ -162,8 +162,8 @@ def with_as_many(setup: Setup) -> Sequence[Arm]:
 def judge_positions(side: Side) -> RuleAndReason:
     """Row 9: longer texts, with sinusoidal and with learned positions."""
     pairs_by_arm = {arm: answered(side, arm) for arm in dict.fromkeys(each.arm for each in side.tests)}
-    sines, table = (carries_over(pairs_by_arm.get(arm, []), arm) for arm in SAID)
-    known = [knows(pairs_by_arm.get(arm, []), arm) for arm in SAID]
+    sines, table = (carries_over(pairs_by_arm.get(arm, []), arm) for arm in OF_STATEMENT)
+    known = [knows(pairs_by_arm.get(arm, []), arm) for arm in OF_STATEMENT]
     rule = Rule([sines], wants=[~table], given=known)
     end = {
         Verdict.WRONG: say("the sinusoidal codes do not carry over"),
@@ -308,7 +308,7 @@ def judge_residual(side: Side) -> RuleAndReason:
     rule, effect = without_residuals(side)
     known, shares = beats_chance(side, "on").met, shares_of_fall(side, "off", "on")
     if known is None:
-        return rule, whether_learnt(arm_name("on"))
+        return rule, open_learning_words(arm_name("on"))
     if not known:
         return rule, say("with residuals too, no more is learnt than how frequent each token is: train longer")
     return rule, say(
@@ -380,7 +380,7 @@ def judge_recipe(side: Side) -> RuleAndReason:
     text = clearly_below(Quantity(say("share that is learnt, without one of them"), ()), NEEDED).text
     rule = replace(each_of(needs.values(), text), given=[known])
     if known.met is None:
-        return rule, whether_learnt(arm_name("whole"))
+        return rule, open_learning_words(arm_name("whole"))
     if not known.met:
         return rule, say("all together, no more is learnt than how frequent each token is: train longer")
     effects = {arm: losses_of(side, arm, "whole") for arm in arms}
@@ -682,7 +682,7 @@ def run_of(
     """Run of a comparison. arms: in place of its own. numbers, remarks: that stand above the figures."""
 
     def run(request: Request) -> Iterator[Report[Outcome]]:
-        chosen, setup, longest = asked_for(request, comparison, arms)
+        chosen, setup, longest = arms_and_setup(request, comparison, arms)
         reports = train_short_test_long(chosen, setup, longest) if longest else train(chosen, setup)
         newest, drawn = None, -math.inf
         for report in reports:
@@ -693,7 +693,7 @@ def run_of(
     return run
 
 
-def asked_for(request: Request, comparison: str, arms: Arms | None) -> tuple[Sequence[Arm], Setup, int]:
+def arms_and_setup(request: Request, comparison: str, arms: Arms | None) -> tuple[Sequence[Arm], Setup, int]:
     """Arms of a comparison, or others in their place, their setup, and the longest text of the test, 0 without one.
 
     Raises:
@@ -712,11 +712,11 @@ def forecast_of(comparison: str, arms: Arms | None = None) -> Callable[[Request]
     """Forecast of a comparison's seconds, from a step of the first arm and of the last. arms: in place of its own.
 
     Raises:
-        ValueError: see `asked_for`, `require_longer` and `learners`.
+        ValueError: see `arms_and_setup`, `require_longer` and `learners`.
     """
 
     def forecast(request: Request) -> float:
-        chosen, setup, longest = asked_for(request, comparison, arms)
+        chosen, setup, longest = arms_and_setup(request, comparison, arms)
         if longest:
             require_longer(setup, longest)
         step = fmean(step_seconds(arm, setup) for arm in (chosen[0], chosen[-1]))
@@ -746,7 +746,7 @@ def parameters(comparison: str, kind: str = "encoder-decoder", **changed: int) -
     lengths = (
         Parameter("trained", say("trained up to length"), 8, 4, 16),
         Parameter("longest", say("tested up to length"), usual.longest, 5, 64),
-        Parameter("positions", say("positions"), ", ".join(SAID)),
+        Parameter("positions", say("positions"), ", ".join(OF_STATEMENT)),
     )
     return (*common, *lengths)
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from model.experiments.engines.ab_training import Arm, Setup, Side, ends, train
 from model.experiments.engines.training_comparisons import lengths_of
-from model.experiments.engines.training_rules import beats_chance, share_learnt, whether_learnt
+from model.experiments.engines.training_rules import beats_chance, learning_share, open_learning_words
 from model.experiments.experiment import Curve, Curves, Experiment, Group, Outcome, Parameter, Request, Table
 from model.experiments.rule import Quantity, Rule, clearly_above, each_of
 from model.experiments.runner import Report
@@ -56,10 +56,10 @@ def judge(compared: Sequence[Variant], side: Side) -> tuple[Rule | None, Message
         return None, say("the trainings go on: step {step} of {steps}", step=side.step, steps=side.steps)
     given = [beats_chance(side, first, compared[0].name)]
     if given[0].met is None:
-        return Rule(given=given), whether_learnt(compared[0].name)
+        return Rule(given=given), open_learning_words(compared[0].name)
     if not given[0].met:
         return Rule(given=given), say("full attention has learnt next to nothing: give it more steps")
-    reached = {each.key: share_learnt(side, each.key, first, each.name) for each in compared}
+    reached = {each.key: learning_share(side, each.key, first, each.name) for each in compared}
     as_well = {key: clearly_above(share, AS_WELL) for key, share in reached.items()}
     shares = {key: share.mean for key, share in reached.items()}
     if NONE in as_well:

@@ -13,7 +13,7 @@ import torch
 
 from model.data.datasets import IGNORED, Batch, Dataset
 from model.data.sources import Data, Source, TrainingData, material_of, new_config
-from model.data.tasks import MADE, find_task, task_pairs
+from model.data.tasks import CODE_LICENCE, find_task, task_pairs
 from model.experiments.runner import Report
 from model.inference.text_model import TextModel
 from model.network.config import Kind
@@ -58,7 +58,7 @@ class Learner:
             return None
         data = f"{self._material.data.task}, lengths {min(self._lengths)} to {max(self._lengths)}"  # type: ignore[union-attr]  # see `material`
         example = self._material.example
-        record = training_record(self.trainer, self._material, Source(data, MADE), example, "last")
+        record = training_record(self.trainer, self._material, Source(data, CODE_LICENCE), example, "last")
         curves = {
             "losses": [[step, loss] for step, loss in enumerate(self.course.losses, start=1)],
             "validations": [[step, loss] for step, loss, _right in self.course.validations],

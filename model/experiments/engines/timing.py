@@ -24,7 +24,7 @@ from model.fast.matmul import mkldnn
 ROUNDS = 5  # of each task, at least
 SECONDS = 0.4  # for all tasks together, at least
 FINE = 1e-6  # seconds, largest resolution of a clock: some systems count a thread's time in 1/64 s
-SHOWN = 0.3  # seconds of measuring between two reports
+REPORT_EVERY = 0.3  # seconds of measuring between two reports
 # 97.5 % points of Student's t distribution, by degrees of freedom from 1; from the last on nearly the normal one's.
 STUDENT = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179)
 
@@ -150,7 +150,7 @@ def rounds(
             measured[name].append(clock() - began)
             spent += measured[name][-1]
         count += 1
-        if spent - last_report > SHOWN and (count < least or spent < seconds):
+        if spent - last_report > REPORT_EVERY and (count < least or spent < seconds):
             last_report = spent
             yield summaries(measured)
     yield summaries(measured)

@@ -101,7 +101,7 @@ def beats_chance(side: Side, arm: str, name: str = "") -> Condition:
     return clearly_below(loss(side, arm, name), UNLEARNT * side.chance)
 
 
-def share_learnt(side: Side, arm: str, whole: str, name: str = "") -> Quantity:
+def learning_share(side: Side, arm: str, whole: str, name: str = "") -> Quantity:
     """Share of what another arm learns that an arm does, by the falls of their losses."""
     text = say("share that is learnt, {arm}", arm=name or arm_name(arm))
     return Quantity(text, tuple(shares_of_fall(side, arm, whole)))
@@ -114,10 +114,10 @@ def needed(side: Side, without: str, whole: str) -> Condition:
     known = beats_chance(side, whole)
     if not known.met:
         return replace(known, text=clearly_below(Quantity("", ()), NEEDED).text, met=None)
-    return clearly_below(share_learnt(side, without, whole), NEEDED)
+    return clearly_below(learning_share(side, without, whole), NEEDED)
 
 
-def whether_learnt(arm: str) -> Message:
+def open_learning_words(arm: str) -> Message:
     """Sentence: the seeds do not decide whether an arm, by its name, has learnt anything."""
     return say("the seeds do not decide whether more is learnt than how frequent each token is: {arm}", arm=arm)
 
@@ -135,7 +135,7 @@ def contrast(one: Sequence[Condition], other: Sequence[Condition], texts: Sequen
 
 def without_residuals(side: Side) -> tuple[Rule, WithoutResiduals]:
     """Rule of what is learnt without residuals, by the fall of the loss with them, and a word for it."""
-    share, bare, whole = share_learnt(side, "off", "on"), loss(side, "off"), loss(side, "on")
+    share, bare, whole = learning_share(side, "off", "on"), loss(side, "off"), loss(side, "on")
     order, little, as_much = (
         compared(bare, whole, CLEAR),
         clearly_below(share, ALMOST_NOTHING),

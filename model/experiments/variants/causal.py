@@ -10,7 +10,7 @@ from model.experiments.variants.variant import (
     Sizes,
     Variant,
     all_cached,
-    all_kept,
+    all_keys_values,
     places,
     softmax_where,
 )
@@ -39,7 +39,7 @@ def variant(sizes: Sizes) -> Variant:
         exponents=(2, 2),
         attend=causal,
         quick=quick,
-        cache_tensors=all_kept,
+        cache_tensors=all_keys_values,
         cached=all_cached,
         code=(causal,),
     )

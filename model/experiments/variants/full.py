@@ -5,7 +5,14 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from model.experiments.variants.variant import AttentionOutput, Sizes, Variant, all_cached, all_kept, softmax_where
+from model.experiments.variants.variant import (
+    AttentionOutput,
+    Sizes,
+    Variant,
+    all_cached,
+    all_keys_values,
+    softmax_where,
+)
 from model.message import say
 
 
@@ -31,7 +38,7 @@ def variant(sizes: Sizes) -> Variant:
         exponents=(2, 2),
         attend=full,
         quick=quick,
-        cache_tensors=all_kept,
+        cache_tensors=all_keys_values,
         cached=all_cached,
         options={},
         code=(full,),

@@ -86,7 +86,7 @@ class Variant:
     code: tuple[Any, ...] = ()
 
 
-def all_kept(key: Tensor, value: Tensor) -> tuple[Tensor, ...]:
+def all_keys_values(key: Tensor, value: Tensor) -> tuple[Tensor, ...]:
     """Keys and values of every head and token: what full attention keeps."""
     return key, value
 

@@ -82,7 +82,7 @@ class SlowTokenizer(ForeignTokenizer):
         text_ids = [token for token in ids if token not in self.special]
         return str(self._inner.convert_tokens_to_string(self._inner.convert_ids_to_tokens(text_ids))).strip()
 
-    def _shown(self, token: int) -> str:
+    def _token_text(self, token: int) -> str:
         return str(self._inner.convert_ids_to_tokens(token) or f"<{token}>")
 
     def to_json(self) -> str:

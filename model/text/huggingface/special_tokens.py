@@ -92,9 +92,9 @@ class ForeignTokenizer(Tokenizer):
         """
         if not 0 <= token < self.size:
             raise InputError("token {token} is not in the vocabulary of {count} tokens", token=token, count=len(self))
-        return visible(self._shown(token))
+        return visible(self._token_text(token))
 
-    def _shown(self, token: int) -> str:
+    def _token_text(self, token: int) -> str:
         raise NotImplementedError
 
     def _encode_piece(self, piece: str, first: bool, last: bool) -> Tokens:

@@ -177,11 +177,11 @@ class HuggingFaceTokenizer(ForeignTokenizer):
         except Exception as error:  # the library raises bare Exception
             raise InputError(
                 "the tokenizer has no token for {untold!r}, and none for what is unknown ({first_line}): leave it out",
-                untold=self._untold(text)[:40],
+                untold=self._word_without_token(text)[:40],
                 first_line=first_line(error),
             ) from error
 
-    def _untold(self, text: str) -> str:
+    def _word_without_token(self, text: str) -> str:
         """First word of a text that has no token; the text itself where each word alone has some."""
         return next((word for word in text.split() if not self._encodes(word)), text)
 
@@ -211,7 +211,7 @@ class HuggingFaceTokenizer(ForeignTokenizer):
             self._labels[token] = super().label(token)
         return self._labels[token]
 
-    def _shown(self, token: int) -> str:
+    def _token_text(self, token: int) -> str:
         name = self._inner.id_to_token(token)
         if name is None:
             return f"<{token}>"
@@ -351,7 +351,7 @@ class IdTokenizer(ForeignTokenizer):
     def decode(self, ids: Sequence[int]) -> str:
         return " ".join(str(token) for token in ids if token not in self.special)
 
-    def _shown(self, token: int) -> str:
+    def _token_text(self, token: int) -> str:
         return str(token)
 
     def to_json(self) -> str:
@@ -393,7 +393,7 @@ class CharacterTokenizer(IdTokenizer):
     def decode(self, ids: Sequence[int]) -> str:
         return "".join(self.letters[token] for token in ids)
 
-    def _shown(self, token: int) -> str:
+    def _token_text(self, token: int) -> str:
         return _visible(self.letters[token]).replace(" ", SPACE)
 
     def to_json(self) -> str:

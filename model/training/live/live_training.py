@@ -27,7 +27,7 @@ from model.training.live.key_frames import KeyFrame
 from model.training.live.pending_steps import MANY
 from model.training.live.recorded_trainer import RecordedTrainer
 from model.training.live.runs import Run
-from model.training.live.saved_training import KeptTraining, go_on, keep_first, keep_state, remove_kept
+from model.training.live.saved_training import SavedTraining, go_on, keep_first, keep_state, remove_saved_training
 from model.training.live.snapshot import Snapshot, Status, View
 from model.training.live.worker import Job, Slots, Worker
 from model.training.settings import BatchSizes, RunSettings, TrainingSettings
@@ -41,7 +41,7 @@ USED_UP = (
     "this training has had its {minutes:g} minutes, which is all that this server gives to one: look at its film, "
     "download it, or begin another one"
 )
-UNKEPT = "this training is not kept for a restart of the server any more: {reason}"
+NOT_SAVED = "this training is not kept for a restart of the server any more: {reason}"
 RECENT = 2 * MANY  # steps that the speed is measured on: some of them stop to be filmed
 
 
@@ -57,7 +57,7 @@ class LiveTraining:
     """
 
     promise: Reservation | None = None
-    unkept = ""  # why its folder does not hold it any more
+    save_error = ""  # why its folder does not hold it any more
 
     def __init__(
         self,
@@ -74,13 +74,13 @@ class LiveTraining:
         owner: str = "",
         batches: BatchSizes | None = None,
         folder: Path | None = None,
-        going_on: KeptTraining | None = None,
+        going_on: SavedTraining | None = None,
         **budgets: int,
     ) -> None:
         """source: for the model card. unseen: seconds without `heartbeat` after which it pauses. longest: seconds that
         its steps may take in all. batches: which `advance` and `run` take; None: those of the settings, which are those
-        of the first step. owner: by what it is known who may steer it. folder: folder in which another process
-        finds it, by `read_kept`. going_on: what was found there, to stand where that stood. budgets: see `Film`.
+        of the first step. owner: by what it is known who may steer it. folder: in which another process finds
+        it, by `read_saved_training`. going_on: what was found there, to stand where that stood. budgets: see `Film`.
 
         Raises nothing: where a training cannot be prepared, the snapshot has failed, with a sentence that says why.
         """
@@ -92,8 +92,8 @@ class LiveTraining:
         self._prepare: Callable[[], RecordedTrainer] = lambda: RecordedTrainer(
             start, material, settings, probe, **budgets
         )
-        self._kept, self._going_on, self._start_kept = folder, going_on, False
-        self._kept_at, self._kept_step = clock(), going_on.state["step"] if going_on else 0
+        self._folder, self._going_on, self._has_start = folder, going_on, False
+        self._save_time, self._save_step = clock(), going_on.state["step"] if going_on else 0
         self._longest, self._used = longest, 0.0  # seconds of its steps
         self._choosing = Lock("choices")  # around what is read of the settings and written back
         self._slots, self._clock, self._patience = slots or Slots(1), clock, unseen
@@ -278,7 +278,7 @@ class LiveTraining:
 
         def keep() -> Path | None:
             self._keep_state()
-            return self._kept
+            return self._folder
 
         return self._worker.ask(keep).result()
 
@@ -286,8 +286,8 @@ class LiveTraining:
         """Free all memory, and wait until the thread is gone. forget: remove what was kept of it, too."""
         self._do(self._free, at_once=True)
         self.settled()
-        if forget and self._kept:
-            remove_kept(self._kept)
+        if forget and self._folder:
+            remove_saved_training(self._folder)
         if self.promise:
             self.promise.release()
         collect.expect()
@@ -340,7 +340,7 @@ class LiveTraining:
         if self._going_on:
             go_on(recorded, self._going_on)
             self.settings, self._going_on = recorded.settings, None
-            self._start_kept = True
+            self._has_start = True
         self._recorded = recorded
         recorded.trainer.should_break_off = lambda: self._break_off or self._nobody_looks
         self._status, self._view_is_old = "idle", True
@@ -395,7 +395,7 @@ class LiveTraining:
         self._publish()
         if self._status == "running":
             return self._train
-        if recorded and self._kept and recorded.steps_done != self._kept_step and self._status != "waiting":
+        if recorded and self._folder and recorded.steps_done != self._save_step and self._status != "waiting":
             return self._keep_state
         if self._status != "waiting":
             self._slots.leave(self._worker)
@@ -413,28 +413,28 @@ class LiveTraining:
         took = time.perf_counter() - began
         self._used += took
         self._speeds.append((report.tokens, took))
-        if self._kept and self._clock() - self._kept_at > KEEP_EVERY:
+        if self._folder and self._clock() - self._save_time > KEEP_EVERY:
             self._keep_state()
 
     def _keep_state(self) -> None:
         """Have the folder, if there is one, hold how the run stands now."""
-        self._kept_at, self._kept_step = self._clock(), self.recorded.steps_done
+        self._save_time, self._save_step = self._clock(), self.recorded.steps_done
         recorded, data = self.recorded, self.material.data
-        if self._start_kept:
+        if self._has_start:
             self._keep(lambda folder: keep_state(folder, recorded, self.batches))
         elif data is not None:  # after the first step, which is waited for; without its data nobody could go on with it
             origin = self.start, data, self.source, self.owner
             self._keep(lambda folder: keep_first(folder, *origin, recorded, self.batches))
-            self._start_kept = True
+            self._has_start = True
 
     def _keep(self, write: Callable[[Path], None]) -> None:
         """A training goes on where its folder cannot be written, and is kept no longer."""
         try:
-            if self._kept:
-                write(self._kept)
+            if self._folder:
+                write(self._folder)
         except CheckpointError as error:
             logging.getLogger(__name__).exception("a training is not kept any more")
-            self._kept, self.unkept = None, Message(UNKEPT, reason=error)
+            self._folder, self.save_error = None, Message(NOT_SAVED, reason=error)
 
     def _look(self) -> None:
         self._looked_at = self._clock()

@@ -21,7 +21,7 @@ from model.training.live.worker import Slots
 from model.training.settings import TrainingSettings
 
 LIMIT = 2  # trainings that run at once; more of them share two cores, and memory, badly
-KEPT = 600.0  # seconds without a heartbeat
+RETENTION = 600.0  # seconds without a heartbeat
 
 
 def weak_size(training: LiveTraining) -> Callable[[], int]:
@@ -44,7 +44,7 @@ class TrainingRegistry:
     def __init__(
         self,
         limit: int = LIMIT,
-        retention: float = KEPT,
+        retention: float = RETENTION,
         clock: Callable[[], float] = time.monotonic,
         timer: Callable[[float, Callable[[], None]], threading.Timer] = threading.Timer,
     ) -> None:

@@ -41,7 +41,7 @@ LONGEST = 7 * 24 * 3600.0  # seconds after which a training that nobody has gone
 
 
 @dataclass(frozen=True)
-class KeptTraining:
+class SavedTraining:
     """A training as it is found in a folder. settings: of its first step. batches, owner: as they were kept."""
 
     start: TextModel
@@ -130,7 +130,7 @@ def keep_state(folder: Path, recorded: RecordedTrainer, batches: BatchSizes) -> 
     write_tensors(folder / STATE, tensors, {"training": json.dumps(state)})
 
 
-def read_kept(folder: Path) -> KeptTraining:
+def read_saved_training(folder: Path) -> SavedTraining:
     """A training that was kept.
 
     Raises:
@@ -150,7 +150,7 @@ def read_kept(folder: Path) -> KeptTraining:
         material = material_of(start.kind, data, "characters", 0, tokenizers)
         source, target = (Tokens(**side) if side else None for side in state["probe"])
         assert source is not None
-        return KeptTraining(
+        return SavedTraining(
             start,
             material,
             Source(**content["source"]),
@@ -167,7 +167,7 @@ def read_kept(folder: Path) -> KeptTraining:
         ) from error
 
 
-def go_on(recorded: RecordedTrainer, snapshot: KeptTraining) -> None:
+def go_on(recorded: RecordedTrainer, snapshot: SavedTraining) -> None:
     """Have a new trainer of the same model, data and settings stand where the snapshot was taken."""
     state, tensors, run = snapshot.state, snapshot.tensors, recorded.run
     weights = {name.removeprefix("key."): tensor for name, tensor in tensors.items() if name.startswith("key.")}
@@ -183,7 +183,7 @@ def go_on(recorded: RecordedTrainer, snapshot: KeptTraining) -> None:
     recorded.go_to(key)
 
 
-def remove_kept(folder: Path) -> None:
+def remove_saved_training(folder: Path) -> None:
     """Forget a training that was kept."""
     shutil.rmtree(folder, ignore_errors=True)
 
@@ -193,7 +193,7 @@ def remove_old(parent: Path) -> None:
     for folder in parent.iterdir() if parent.is_dir() else ():
         newest = max((file.stat().st_mtime for file in folder.glob("*")), default=0.0)
         if time.time() - newest > LONGEST:
-            remove_kept(folder)
+            remove_saved_training(folder)
 
 
 def _batches(state: Mapping[str, Any]) -> BatchSizes:

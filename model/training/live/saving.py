@@ -54,7 +54,7 @@ def frozen(recorded: RecordedTrainer, start: TextModel, source: Source) -> tuple
     example = recorded.model.source_tokenizer.decode(recorded.probe.source.ids)
     record = training_record(recorded.trainer, recorded.material, source, example, validation="last")
     record["validation_loss"] = recorded.run.curves.latest("validation")
-    sentences = [begun_from(start), *incomparable(start, record)]
+    sentences = [origin_sentence(start), *incomparable(start, record)]
     record["note"] = " ".join([*sentences, *_changes(recorded.run), *_exactness(recorded.run)])
     return model, record
 
@@ -81,7 +81,7 @@ def zipped(name: str, model: TextModel, record: Record, runs: Sequence[Run] = ()
     return buffer.getvalue()
 
 
-def begun_from(start: TextModel) -> str:
+def origin_sentence(start: TextModel) -> str:
     """Sentence for the model card of a model that was trained on from `start`."""
     if not start.training:
         return "Trained from scratch in Vitrine."

@@ -31,7 +31,7 @@ HEADS = [(0, 1), (1, 0), (1, 1)]
 )
 def test_head_by_head_is_what_the_model_computes(monkeypatch, make, kind):
     """As if every map were too large to keep, and two too large to be in memory together."""
-    monkeypatch.setattr(module, "KEPT_MAP", 0)
+    monkeypatch.setattr(module, "LARGEST_MAP", 0)
     monkeypatch.setattr(module, "AT_ONCE", 1)
     trace = traced(make())
     maps = Maps(trace, kind)
@@ -62,7 +62,7 @@ def test_a_head_on_demand_is_its_map_of_the_whole_pass_in_float64(monkeypatch, n
     make, ids, kind = WHOLE[name]
     model = make().double()
     whole = traced(model, ids=ids, maps=True)
-    monkeypatch.setattr(module, "KEPT_MAP", 0)
+    monkeypatch.setattr(module, "LARGEST_MAP", 0)
     maps = Maps(traced(model, ids=ids), kind)
     assert not maps.recorded
     assert not whole[f"{maps.paths[0]}.visible"].all()

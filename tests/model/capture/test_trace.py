@@ -91,7 +91,7 @@ def test_a_map_is_kept_once_asked_for_unless_it_is_large(monkeypatch):
     name = "decoder.layers.0.cross_attention.weights"
     trace = traced(network())
     assert trace[name] is trace[name]
-    monkeypatch.setattr("model.capture.trace.KEPT_MAP", 2 * 7 * 9 - 1)
+    monkeypatch.setattr("model.capture.trace.LARGEST_MAP", 2 * 7 * 9 - 1)
     trace = traced(network())
     assert trace[name] is not trace[name]
     assert_close(trace[name], trace[name], rtol=0, atol=0)

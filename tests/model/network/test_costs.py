@@ -86,7 +86,7 @@ def test_operations_are_those_that_torch_counts(size, batch, source, target):
     assert cost.flops == counted
 
 
-def kept_bytes(model: Network, batch: Batch) -> int:
+def cache_bytes(model: Network, batch: Batch) -> int:
     """What autograd keeps of a training pass: each piece of memory once, without the weights."""
     weights = {parameter.untyped_storage().data_ptr() for parameter in model.parameters()}
     kept: dict[int, torch.Tensor] = {}  # the tensors too: freed memory would be given out again
@@ -109,7 +109,7 @@ def test_activations_are_estimated(size, predicted):
     labels = torch.full(ids[-1].shape, IGNORED)
     labels.view(-1)[:predicted] = 1
     masks = [None] * len(ids)
-    actual = kept_bytes(model, Batch((*ids, *masks), labels))
+    actual = cache_bytes(model, Batch((*ids, *masks), labels))
     estimate = costs(size, 2, source, target, predicted).memory["activations"]
     assert 0.6 < estimate / actual < 1.4
 

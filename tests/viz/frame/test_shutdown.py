@@ -15,7 +15,7 @@ from types import SimpleNamespace
 import pytest
 
 from model.checkpoints.load import open_checkpoint
-from model.training.live.saved_training import read_kept
+from model.training.live.saved_training import read_saved_training
 from tests.browser.server import PATIENCE, ROOT, answers, free_port
 from tests.model.training.live.live_examples import LONG, SETTINGS, Gate, live, settled
 from tests.model.training.live.test_saved_training import begun
@@ -80,7 +80,7 @@ def test_where_trainings_are_kept_its_newest_state_is(toasts, tmp_path, monkeypa
     going_on(monkeypatch, given)
     shutdown.save_trainings()
     step = given.snapshot.step
-    assert read_kept(tmp_path / "trainings" / "run").state["step"] == step
+    assert read_saved_training(tmp_path / "trainings" / "run").state["step"] == step
     assert caplog.messages == [f"the training of new is saved as it stands after step {step}: {tmp_path}/trainings/run"]
     assert checkpoints.saved_names() == []
     shutdown.tell(Session())

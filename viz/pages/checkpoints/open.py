@@ -9,7 +9,7 @@ from typing import Any
 
 import streamlit as st
 
-from model.checkpoints.adapters import shown_base
+from model.checkpoints.adapters import base_label
 from model.checkpoints.catalog import CatalogEntry
 from model.runtime import memory
 from model.runtime.device import DTYPES, choose_device, choose_device_map
@@ -98,7 +98,7 @@ def _line(place: CheckpointEntry, here: Sequence[CheckpointEntry], space: Room, 
     why = translate_error(entry.part) or ("" if fits or entry.problem else space.refusal(place.name, whole))
     form = f"{entry.format}: {entry.family}" if entry.family else _format(entry.format)
     if entry.base:
-        form += f" → {shown_base(entry.base)}"
+        form += f" → {base_label(entry.base)}"
     return {
         "name": place.name,
         "where": str(place.path) if place.origin in ("given", "folder") else "",

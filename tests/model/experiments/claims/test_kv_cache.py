@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from model.analysis.kv_cache import measure
-from model.experiments.claims.kv_cache import EXPERIMENTS, SHOWN, kept_bytes, run
+from model.experiments.claims.kv_cache import EXPERIMENTS, SHOWN, cache_bytes, run
 from model.experiments.experiment import Curves, Table
 from model.experiments.rule import Verdict
 from tests.model.elsewhere import model_of
@@ -42,7 +42,7 @@ def test_other_bytes_than_the_formulas_are_wrong() -> None:
         return [replace(size, own=2 * size.own) for size in measure(*given)]
 
     assert last(model_of("decoder-only"), measured=doubled).verdict is Verdict.WRONG
-    odd = last(model_of("decoder-only"), variant_size=lambda variant, shape: kept_bytes(variant, shape) + 1)
+    odd = last(model_of("decoder-only"), variant_size=lambda variant, shape: cache_bytes(variant, shape) + 1)
     assert odd.verdict is Verdict.WRONG
     unknown = last(
         model_of("decoder-only"), measured=lambda *given: [replace(size, formula=None) for size in measure(*given)]

@@ -52,7 +52,7 @@ def test_a_model_without_norms_and_an_empty_text_are_left_open() -> None:
     assert judged("batch-norm", text="").verdict is OPEN
 
 
-@pytest.mark.parametrize(("block", "expected"), [(norms.said_pre_norm, WRONG), (norms.pre_norm, HOLDS)])
+@pytest.mark.parametrize(("block", "expected"), [(norms.tutorial_pre_norm, WRONG), (norms.pre_norm, HOLDS)])
 def test_a_formula_of_pre_norm_is_held_to_torch(block: Any, expected: Verdict) -> None:
     assert planted(norms.find_pre_norm, "pre-norm-formula", values={"quarter": 4}, block=block) is expected
 

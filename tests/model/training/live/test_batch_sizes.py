@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from model.training.live.saved_training import read_kept
+from model.training.live.saved_training import read_saved_training
 from model.training.settings import BatchSizes
 from tests.model.training.live.live_examples import SETTINGS, Gate, advanced, live, losses, settled, watched
 from tests.model.training.live.test_saved_training import begun
@@ -103,7 +103,7 @@ def test_steps_to_be_watched_are_looked_at_one_by_one_as_far_as_anybody_can_see(
 
 def test_the_sizes_are_kept_for_another_process(tmp_path):
     advanced(begun(tmp_path / "run", settings=FIRST, batches=SIZES))
-    assert read_kept(tmp_path / "run").batches == SIZES
+    assert read_saved_training(tmp_path / "run").batches == SIZES
 
 
 def test_a_training_keeps_its_newest_step_when_it_is_asked_to(tmp_path):
@@ -114,5 +114,5 @@ def test_a_training_keeps_its_newest_step_when_it_is_asked_to(tmp_path):
     gate.open.set()
     given.pause()
     assert given.keep() == tmp_path / "run"
-    assert read_kept(tmp_path / "run").state["step"] == given.snapshot.step >= 1
+    assert read_saved_training(tmp_path / "run").state["step"] == given.snapshot.step >= 1
     assert live().keep() is None

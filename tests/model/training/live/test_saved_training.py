@@ -21,7 +21,7 @@ from model.runtime.errors import CheckpointError
 from model.runtime.files import finish_replacing
 from model.training.live import live_training
 from model.training.live.live_training import LiveTraining
-from model.training.live.saved_training import DATA, LONGEST, STATE, keep_first, read_kept, remove_old
+from model.training.live.saved_training import DATA, LONGEST, STATE, keep_first, read_saved_training, remove_old
 from model.training.settings import DROPOUTS
 from tests.model.checkpoints.killing import dying_at
 from tests.model.training.live.live_examples import (
@@ -56,7 +56,7 @@ def begun(folder, kind: Kind = "encoder-decoder", settings=SETTINGS, **options) 
 
 
 def gone_on_with(folder) -> LiveTraining:
-    left = read_kept(folder)
+    left = read_saved_training(folder)
     given = {"folder": folder, "owner": left.owner, "source": left.source, "going_on": left, "key_every": KEY_EVERY}
     return settled(LiveTraining(left.start, left.material, left.settings, left.probe, **given))
 
@@ -113,9 +113,9 @@ def test_its_state_is_kept_while_it_runs_and_when_it_rests_and_goes_when_it_is_g
     training = settled(begun(folder))
     assert not folder.exists()  # there is nothing to go on with yet, and the first step is waited for
     with pytest.raises(CheckpointError, match="cannot be read"):
-        read_kept(folder)
+        read_saved_training(folder)
     advanced(training, 2)
-    assert read_kept(folder).state["step"] == 2
+    assert read_saved_training(folder).state["step"] == 2
     training.close(forget=False)
     assert (folder / STATE).exists()
     gone_on_with(folder).close()
@@ -128,12 +128,14 @@ def test_where_nothing_can_be_written_it_trains_all_the_same(tmp_path, caplog):
     advanced(training, 2)
     assert (status(training), training.snapshot.step) == ("idle", 2)
     assert [record.message for record in caplog.records] == ["a training is not kept any more"]
-    assert training.unkept.startswith("this training is not kept for a restart of the server any more: run cannot be")
+    assert training.save_error.startswith(
+        "this training is not kept for a restart of the server any more: run cannot be"
+    )
 
 
 def test_a_kill_at_any_moment_of_the_first_keeping_leaves_nothing_or_what_can_be_read_back(tmp_path, monkeypatch):
     training = advanced(begun(tmp_path / "first"), 1)
-    left = read_kept(tmp_path / "first")
+    left = read_saved_training(tmp_path / "first")
     given = training.start, training.material.data, left.source, left.owner, training.recorded, training.batches
     found = []
     for step in itertools.count(1):
@@ -143,7 +145,7 @@ def test_a_kill_at_any_moment_of_the_first_keeping_leaves_nothing_or_what_can_be
         finish_replacing(folder)
         found.append(folder.exists())
         if folder.exists():
-            assert read_kept(folder).state["step"] == 1
+            assert read_saved_training(folder).state["step"] == 1
         if not died:
             break
     assert found == sorted(found)  # first nothing, then all of it
@@ -184,7 +186,7 @@ def test_what_is_damaged_is_a_sentence(damage, tmp_path):
     else:
         path.write_bytes(path.read_bytes()[:100])
     with pytest.raises(CheckpointError, match=r"that was kept in run cannot be read"):
-        read_kept(tmp_path / "run")
+        read_saved_training(tmp_path / "run")
 
 
 def test_what_nobody_goes_on_with_for_a_week_goes(tmp_path):

@@ -56,7 +56,7 @@ def trace():
 
 def test_thumbnails_of_long_texts_are_the_blocks_largest_weights(trace, monkeypatch):
     expected = trace.attention("decoder").numpy()
-    for name, value in (("KEPT_MAP", 0), ("AT_ONCE", 1)):
+    for name, value in (("LARGEST_MAP", 0), ("AT_ONCE", 1)):
         monkeypatch.setattr(module, name, value)
     monkeypatch.setattr(smaller, "CELLS", 4)
     made = all_thumbnails(HeadMaps(trace, HeadSettings("decoder", threshold=0.2), None, False))
@@ -105,7 +105,7 @@ def test_only_the_metrics_that_count_tokens_look_at_them(trace, monkeypatch):
 
 def test_no_group_of_a_long_text_is_larger_than_one_heads_map(trace, monkeypatch):
     """Nothing of size heads × n² is made: the largest tensor a group computes is one head's."""
-    monkeypatch.setattr(module, "KEPT_MAP", 0)
+    monkeypatch.setattr(module, "LARGEST_MAP", 0)
     monkeypatch.setattr(module, "AT_ONCE", 1)
     maps = HeadMaps(trace, HeadSettings("decoder"), None, False).maps
     sizes = {maps.weights(layer, heads).numel() for layer, heads in maps.groups()}
