@@ -33,19 +33,7 @@ LONGEST_NAME = 250
 DEEPEST = 8  # folders within folders
 PLAIN, RATIO = 64 << 20, 20  # bytes of any compression, and the compression ratio of all beyond
 PIECE = 1 << 20  # bytes read at a time, and of the directory of an archive
-UPLOAD_SUFFIXES = (
-    *READ,
-    ".json",
-    ".yaml",
-    ".txt",
-    ".model",
-    ".spm",
-    ".md",
-    ".jinja",
-    ".tiktoken",
-    ".vocab",
-    ".bpe",
-)
+UPLOAD_SUFFIXES = (*READ, ".json", ".yaml", ".txt", ".model", ".spm", ".md", ".jinja", ".tiktoken", ".vocab", ".bpe")
 
 
 @dataclass(frozen=True)

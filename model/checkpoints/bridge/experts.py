@@ -253,10 +253,10 @@ def find_form(call: ExpertsCall, inside: Sequence[Event]) -> ExpertForm | None:
     return None
 
 
-ExpertMatrix = tuple[Matrix, tuple[int, int]]  # a matrix of each expert, and its shape
+Weight = tuple[Matrix, tuple[int, int]]  # a matrix of each expert, and its shape
 
 
-def _matrices(call: ExpertsCall, inside: Sequence[Event]) -> Iterator[list[ExpertMatrix]]:
+def _matrices(call: ExpertsCall, inside: Sequence[Event]) -> Iterator[list[Weight]]:
     """Matrices of each expert, with their shapes, in the shape that they are kept in."""
     module, count = call.event.module, call.count
     listed = _listed(module)
@@ -301,7 +301,7 @@ def _part(experts: list[nn.Module], name: str) -> Callable[[int], tuple[Tensor, 
     return read
 
 
-def _roles(matrices: list[ExpertMatrix], width: int) -> Iterator[tuple[list[ExpertMatrix], Matrix, int]]:
+def _roles(matrices: list[Weight], width: int) -> Iterator[tuple[list[Weight], Matrix, int]]:
     """Ways in which some of the matrices read (unit, d_model) and one writes (d_model, unit), with its units."""
     if len(matrices) not in PARAMETERS:
         return
@@ -316,18 +316,14 @@ def _roles(matrices: list[ExpertMatrix], width: int) -> Iterator[tuple[list[Expe
                 yield inner, output, units
 
 
-def _fit(inner: list[ExpertMatrix], units: int) -> bool:
+def _fit(inner: list[Weight], units: int) -> bool:
     """True if these matrices make so many units: one as many or twice as many, or two as many each."""
     rows = [shape[0] for _matrix, shape in inner]
     return rows in ([units], [2 * units], [units, units])
 
 
 def _forms(
-    module: nn.Module,
-    inner: list[ExpertMatrix],
-    output: Matrix,
-    units: int,
-    functions: list[Callable[[Tensor], Tensor]],
+    module: nn.Module, inner: list[Weight], output: Matrix, units: int, functions: list[Callable[[Tensor], Tensor]]
 ) -> Iterator[ExpertForm]:
     """Forms with these matrices."""
     (first, (rows, _width)), *others = inner
@@ -519,68 +515,64 @@ class ExpertsMatch:
     units: Units
 
 
-def match_experts(
-    calls: Sequence[Event], expert_call: ExpertsCall, shared: nn.Module | None, width: int
-) -> ExpertsMatch:
+def match_experts(calls: Sequence[Event], mixture: ExpertsCall, shared: nn.Module | None, width: int) -> ExpertsMatch:
     """Match of the experts of a layer.
 
-    calls: of its feed-forward network. expert_call: that of the experts. shared: network beside them. width: d_model.
+    calls: of its feed-forward network. mixture: that of the experts. shared: network beside them. width: d_model.
     """
-    inside = [event for event in calls if expert_call.event in event.within]
-    form = find_form(expert_call, inside)
+    inside = [event for event in calls if mixture.event in event.within]
+    form = find_form(mixture, inside)
     router = next(
-        ((event, place) for event in calls if (place := _find_router_logits(event, expert_call)) is not None), None
+        ((event, place) for event in calls if (place := _find_router_logits(event, mixture)) is not None), None
     )
     experts = MirrorExperts(
         form,
-        expert_call.count,
-        expert_call.event.module,
+        mixture.count,
+        mixture.event.module,
         router=None if router is None else router[0].module,
-        scaled=expert_call.scaled,
+        scaled=mixture.scaled,
         shared=shared,
     )
     links: list[tuple[Event, Any, nn.Module]] = []
     if router is not None:
         links.append((router[0], "result", RouterLogits(experts, router[1])))
-    if expert_call.scaled:
+    if mixture.scaled:
         links += [
             (event, "result", ScalingRouter(experts, place))
             for event in calls
             for place, output in enumerate(event.outputs)
-            if output is expert_call.gates
+            if output is mixture.gates
         ]
     else:
-        links.append((expert_call.event, "call", GivenExperts(experts, expert_call.count)))
+        links.append((mixture.event, "call", GivenExperts(experts, mixture.count)))
     network = None if form is None else form.network(0)
     units = Units(
         None if network is None else network.output.in_features,
         "" if form is None else form.activation,
-        expert_call.count,
-        expert_call.chosen,
-        _shared_units(calls, expert_call, shared, width),
+        mixture.count,
+        mixture.chosen,
+        _shared_units(calls, mixture, shared, width),
     )
     return ExpertsMatch(experts, links, units)
 
 
-def _shared_units(calls: Sequence[Event], expert_call: ExpertsCall, shared: nn.Module | None, width: int) -> int:
+def _shared_units(calls: Sequence[Event], mixture: ExpertsCall, shared: nn.Module | None, width: int) -> int:
     """Units that every token goes through beside the experts."""
     if isinstance(shared, MirrorFeedForward):
         return shared.output.in_features
     beside = [
-        call
-        for call in calls
-        if expert_call.event not in call.within and call is not expert_call.event and is_linear(call)
+        call for call in calls if mixture.event not in call.within and call is not mixture.event and is_linear(call)
     ]
     wide = [call for call in beside if call.y.shape == (*call.x.shape[:-1], width) and call.x.shape[-1] != width]
     return sum(call.x.shape[-1] for call in wide)
 
 
-def _find_router_logits(event: Event, expert_call: ExpertsCall) -> int | None:
+def _find_router_logits(event: Event, mixture: ExpertsCall) -> int | None:
     """Place of the router's logits among what a call returned; None: it is no router of these experts."""
     weight = module_tensor(event.module)
-    if weight is None or weight.dim() != 2 or tuple(weight.shape) != (expert_call.count, expert_call.x.shape[-1]):
+    if weight is None or weight.dim() != 2 or tuple(weight.shape) != (mixture.count, mixture.x.shape[-1]):
         return None
-    if not event.inputs or not close(event.x.flatten(0, -2).to(expert_call.x.dtype), expert_call.x):
+    if not event.inputs or not close(event.x.flatten(0, -2).to(mixture.x.dtype), mixture.x):
         return None
     bias = module_tensor(event.module, "bias")
     bias = bias if bias is not None and bias.shape == weight.shape[:1] else None

@@ -86,8 +86,8 @@ def match_layer(events: list[Event], layer: Event, attentions: list[Event]) -> L
         for event, name in zip(attentions, ("self_attention", "cross_attention"), strict=False)
     ]
     closed = [event for event in inside if event.within[-1] is layer and _holds(event, attentions)]
-    expert_call = next((call for event in inside if (call := experts_call(event, inside)) is not None), None)
-    experts = _chosen(inside, layer) + ([] if expert_call is None else [expert_call.event])
+    mixture = next((call for event in inside if (call := experts_call(event, inside)) is not None), None)
+    experts = _chosen(inside, layer) + ([] if mixture is None else [mixture.event])
     closed += experts
     free = [event for event in inside if not any(call is event or call in event.within for call in closed)]
     _count_operations(match, inside, attentions)
@@ -95,16 +95,14 @@ def match_layer(events: list[Event], layer: Event, attentions: list[Event]) -> L
     # Beside experts, a network that every token goes through is a part of the block only.
     adds = [output] if output is not None and not experts else []
     around = (
-        []
-        if expert_call is None
-        else [call for call in (*expert_call.event.within, expert_call.event) if layer in call.within]
+        [] if mixture is None else [call for call in (*mixture.event.within, mixture.event) if layer in call.within]
     )
     adds += [call for call in (*around, *free) if call.within[-1] is layer or call in around]
     adds = [call for call in adds if call.y.shape == layer.x.shape]
     sublayers.append(Sublayer("feed_forward", adds))
     absent = Reason.EXPERTS if experts else Reason.UNITS
-    if expert_call is not None:
-        match.experts = match_experts(match.feed_forward, expert_call, network, layer.x.shape[-1])
+    if mixture is not None:
+        match.experts = match_experts(match.feed_forward, mixture, network, layer.x.shape[-1])
         match.parts["feed_forward"] = match.experts.experts
         match.links += match.experts.links
         for event, side, mirror in feed_forward_links:
@@ -117,8 +115,8 @@ def match_layer(events: list[Event], layer: Event, attentions: list[Event]) -> L
         match.missing |= {f"feed_forward.{name}": absent for name in ("hidden", "activation")}
         match.missing["feed_forward.output"] = Reason.FLOW if experts else Reason.UNITS
     _match_stream(match, inside, sublayers)
-    if expert_call is not None and not hasattr(match.parts["feed_forward"], "output"):
-        outer = next((call for call in around if call.y.shape == layer.x.shape), expert_call.event)
+    if mixture is not None and not hasattr(match.parts["feed_forward"], "output"):
+        outer = next((call for call in around if call.y.shape == layer.x.shape), mixture.event)
         _sum_outputs(match, outer, None if output is None or outer in output.within else output)
     return match
 

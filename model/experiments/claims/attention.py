@@ -255,10 +255,7 @@ def find_cross(request: Request, kind: AttentionKind = "cross") -> Outcome:
     layer, head = int(request.values["layer"]) - 1, int(request.values["head"]) - 1
     names = {"query": say("queries Q, first layer"), "key": say("keys K"), "value": say("values V")}
     rows: list[Row] = [(names[name], *both) for name, both in moved.items()]
-    numbers = [
-        Quantity(say("queries"), (float(lengths[0][0]),)),
-        Quantity(say("keys"), (float(lengths[0][1]),)),
-    ]
+    numbers = [Quantity(say("queries"), (float(lengths[0][0]),)), Quantity(say("keys"), (float(lengths[0][1]),))]
     figures: list[Figure] = [
         Table(
             say("Largest change"), ("", say("another token in the target"), say("another token in the source")), rows

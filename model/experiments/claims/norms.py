@@ -319,10 +319,7 @@ EXPERIMENTS = (
             "smaller by about 1/2n, and ε beside σ shrinks small inputs much less than ε beside σ²."
         ),
         run=at_once(find_layer_norm),
-        parameters=(
-            Parameter("d_model", "d_model", 512, 2, 4096),
-            Parameter("eps", "log₁₀ ε", -5, -12, 0),
-        ),
+        parameters=(Parameter("d_model", "d_model", 512, 2, 4096), Parameter("eps", "log₁₀ ε", -5, -12, 0)),
         seeded=True,
         formulas=(
             r"\text{torch: } \frac{x - \mu}{\sqrt{\sigma^2 + \varepsilon}}, \quad "

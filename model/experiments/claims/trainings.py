@@ -221,10 +221,7 @@ def judge_depth(side: Side) -> RuleAndReason:
     harder = {arm: greater(loss(side, f"{arm}@{depths[-1]}"), loss(side, f"{arm}@{depths[0]}"), CLEAR) for arm in NORMS}
     if len(depths) == 1:
         harder = {arm: replace(each, met=None) for arm, each in harder.items()}
-    halves = (
-        contrast(cold["post"], cold["pre"], [*map(cold_text, NORMS)]),
-        Rule([harder["post"], ~harder["pre"]]),
-    )
+    halves = (contrast(cold["post"], cold["pre"], [*map(cold_text, NORMS)]), Rule([harder["post"], ~harder["pre"]]))
     deepest = depths[-1]
     slopes = [slope(side, f"{arm}@{deepest}", "decoder") for arm in NORMS]
     return Rule(halves=halves), say(
@@ -357,18 +354,14 @@ def judge_smoothing(side: Side) -> RuleAndReason:
         "{better}",
         smooth=perplexity(side, "smooth"),
         sharp=perplexity(side, "sharp"),
-        worse={
-            "higher": say("worse, as said"),
-            "lower": say("better, against what is said"),
-            **neither,
-        }[compared(worse, nothing, SHARE)],
+        worse={"higher": say("worse, as said"), "lower": say("better, against what is said"), **neither}[
+            compared(worse, nothing, SHARE)
+        ],
         after=100 * rightly(side, "smooth"),
         before=100 * rightly(side, "sharp"),
-        better={
-            "higher": say("better, as said"),
-            "lower": say("worse, against what is said"),
-            **neither,
-        }[compared(better, nothing, SHARE)],
+        better={"higher": say("better, as said"), "lower": say("worse, against what is said"), **neither}[
+            compared(better, nothing, SHARE)
+        ],
     )
 
 

@@ -8,14 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from model.experiments.variants.module import VariantAttention
-from model.experiments.variants.variant import (
-    AttentionOutput,
-    Sizes,
-    Variant,
-    all_cached,
-    all_keys_values,
-    softmax_where,
-)
+from model.experiments.variants.variant import AttentionOutput, Sizes, Variant, all_cached, softmax_where, whole_cache
 from model.message import say
 from model.network.config import TransformerConfig
 
@@ -63,7 +56,7 @@ def variant(sizes: Sizes) -> Variant:
         exponents=(2, 2),
         attend=lambda q, k, value, visible: additive(q, k, value, visible, untrained(q)),
         quick=quick,
-        cache_tensors=all_keys_values,
+        cache_tensors=whole_cache,
         cached=all_cached,
         module=AdditiveAttention,
         needs="v",

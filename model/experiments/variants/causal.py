@@ -10,9 +10,9 @@ from model.experiments.variants.variant import (
     Sizes,
     Variant,
     all_cached,
-    all_keys_values,
     places,
     softmax_where,
+    whole_cache,
 )
 from model.message import say
 
@@ -39,7 +39,7 @@ def variant(sizes: Sizes) -> Variant:
         exponents=(2, 2),
         attend=causal,
         quick=quick,
-        cache_tensors=all_keys_values,
+        cache_tensors=whole_cache,
         cached=all_cached,
         code=(causal,),
     )

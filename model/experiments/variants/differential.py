@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from model.experiments.variants import full as all_pairs
 from model.experiments.variants.full import full
 from model.experiments.variants.module import VariantAttention
-from model.experiments.variants.variant import AttentionOutput, Sizes, Variant, all_cached, all_keys_values
+from model.experiments.variants.variant import AttentionOutput, Sizes, Variant, all_cached, whole_cache
 from model.message import say
 from model.network.config import TransformerConfig
 
@@ -64,7 +64,7 @@ def variant(sizes: Sizes) -> Variant:
         exponents=(2, 2),
         attend=partial(differential, factor=first_lambda(1)),
         quick=quick,
-        cache_tensors=all_keys_values,
+        cache_tensors=whole_cache,
         cached=all_cached,
         module=DifferentialAttention,
         needs="λ",

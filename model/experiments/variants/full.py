@@ -5,14 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from model.experiments.variants.variant import (
-    AttentionOutput,
-    Sizes,
-    Variant,
-    all_cached,
-    all_keys_values,
-    softmax_where,
-)
+from model.experiments.variants.variant import AttentionOutput, Sizes, Variant, all_cached, softmax_where, whole_cache
 from model.message import say
 
 
@@ -38,7 +31,7 @@ def variant(sizes: Sizes) -> Variant:
         exponents=(2, 2),
         attend=full,
         quick=quick,
-        cache_tensors=all_keys_values,
+        cache_tensors=whole_cache,
         cached=all_cached,
         options={},
         code=(full,),

@@ -16,9 +16,9 @@ from model.experiments.variants.variant import (
     Sizes,
     Variant,
     all_cached,
-    all_keys_values,
     in_chunks,
     softmax_where,
+    whole_cache,
     with_neighbours,
 )
 from model.message import say
@@ -101,7 +101,7 @@ def variant(sizes: Sizes) -> Variant:
         exponents=(1, 1),
         attend=partial(lsh, buckets=buckets, rounds=rounds, seed=sizes.seed),
         quick=quick,
-        cache_tensors=all_keys_values,
+        cache_tensors=whole_cache,
         cached=all_cached,
         module=module,
         code=(hashed, lsh, quick),

@@ -86,7 +86,7 @@ class Variant:
     code: tuple[Any, ...] = ()
 
 
-def all_keys_values(key: Tensor, value: Tensor) -> tuple[Tensor, ...]:
+def whole_cache(key: Tensor, value: Tensor) -> tuple[Tensor, ...]:
     """Keys and values of every head and token: what full attention keeps."""
     return key, value
 
