@@ -12,7 +12,7 @@ import pytest
 
 from model.checkpoints.load import open_checkpoint
 from model.training.live.live_training import LiveTraining
-from model.training.live.registry import KEPT
+from model.training.live.registry import RETENTION
 from model.training.settings import BatchSizes
 from tests.browser.server import ROOT
 from tests.model.training.live.live_examples import LONG, SETTINGS, Gate, live, probe, settled
@@ -138,7 +138,7 @@ def test_a_training_that_is_gone_is_taken_off_the_page(begun, monkeypatch):
 
 def test_an_open_page_keeps_a_training_that_rests_though_it_is_hidden(begun, monkeypatch):
     """Being asked for is a sign of life."""
-    assert max(channel.PACE, channel.STRIP_PACE, channel.REST) < KEPT
+    assert max(channel.PACE, channel.STRIP_PACE, channel.REST) < RETENTION
     monkeypatch.setattr(channel, "REST", 0.02)
     session = current_session()
     drawn(session, begun)

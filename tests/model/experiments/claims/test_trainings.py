@@ -371,7 +371,7 @@ def test_longer_texts_may_be_answered_or_not(sines, table, expected: Verdict) ->
         assert verdict_of(rule) is Verdict.OPEN
         assert str(reason).endswith("the seeds do not decide whether both arms have learnt the task")
         decided = "the seeds do not decide whether it has learnt the task"
-        assert [str(each) for each in trainings.carried(few)] == [f"{arm}: {decided}" for arm in trainings.SAID]
+        assert [str(each) for each in trainings.carried(few)] == [f"{arm}: {decided}" for arm in trainings.OF_STATEMENT]
     loud = replace(tested, tests=tuple(replace(each, exact=1.0) if each.seed == 3 else each for each in tests))
     if expected is Verdict.HOLDS:  # with seed 3 the learned positions carry over
         assert verdict_of(trainings.judge_positions(loud)[0]) is Verdict.OPEN
