@@ -26,7 +26,7 @@ UNDERSTOOD = {
         "a card is shown as it looks, without pictures; the browser fetches none either (viz/frame/guard.py)"
     ),
     ("viz/pages/checkpoints/open.py", "model"): "text of a popover of its own, of assumptions.in_short",
-    ("viz/pages/checkpoints/subjects.py", "said"): "kept from one run to the next, made with literal above",
+    ("viz/pages/checkpoints/subjects.py", "warning"): "kept from one run to the next, made with literal above",
     ("viz/pages/checkpoints/tensor.py", r"'  \n'.join(lines)"): "numbers",
     ("viz/pages/feed_forward/page.py", "sentence"): "of beside_pin",
     ("viz/pages/feed_forward/page.py", "in_language(summary)"): "numbers",
@@ -44,13 +44,15 @@ UNDERSTOOD = {
     ("viz/pages/checkpoints/open.py", "lambda name: name"): "precisions have names of our own",
     ("viz/pages/lab/experiment.py", "lacking"): "of absent_words",
     ("viz/pages/masks/page.py", "f':small[{alarm}]'"): "numbers of a layer and a head",
-    ("viz/pages/predictions/page.py", "found.sentence"): "of absent_words, or of no_sum, which has numbers",
+    ("viz/pages/predictions/page.py", "shares.sentence"): "of absent_words, or of no_sum, which has numbers",
     ("viz/pages/predictions/page.py", "lambda width: _('beam {width}').format(width=width)"): "one of BEAMS",
+    ("viz/pages/lab/page.py", "lambda name: ARITHMETIC[name][0]"): "one of our own headings",
+    ("viz/pages/lab/page.py", "lambda name: SECTIONS[name][0]"): "one of our own headings",
     (
         "viz/pages/training/curves.py",
-        "_('The share of feed-forward units that are off at all tokens of the probe, the text that the film shows, by "
-        "the rule of the page Feed-forward: what W₂ multiplies is 0 with ReLU, and at most {small} in size with other "
-        "activations, which are never exactly 0.').format(small=SMALL)",
+        "Message('The share of feed-forward units that are off at all tokens of the probe, the text that the film "
+        "shows, by the rule of the page Feed-forward: what W₂ multiplies is 0 with ReLU, and at most {small} in size "
+        "with other activations, which are never exactly 0.', small=SMALL)",
     ): "a number",
     ("viz/ui/fields.py", "label"): "of an option of ours, or of a field",
     ("viz/ui/file_field.py", "label"): "words of our own, by the way",
