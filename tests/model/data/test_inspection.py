@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from model.data.inspection import LIMIT, MOST_COLUMNS, decode, find_delimiter, inspect, usable
+from model.data.inspection import LIMIT, MOST_COLUMNS, decode, find_delimiter, inspect, read_content, usable
 from model.data.pairs import Pair
 
 MIXED = 'source,target\nhello,bonjour\ncat,chat\ncat,chat\n\ndog\n"a"b,c\nbird,\n"x\ny, z",w\nsun,soleil\n'
@@ -127,3 +127,18 @@ def test_every_one_of_a_hundred_thousand_rows_is_counted():
     chosen = usable(found, (0, 1), titled=False)
     assert (len(chosen.texts), chosen.duplicates, found.blank) == (80_000, 9_000, 1_000)
     assert [fault.number for fault in chosen.faults] == list(range(90_001, 100_001))
+
+
+def test_only_tables_and_texts_are_read_and_none_that_is_too_large(tmp_path):
+    for name, content, reason in (
+        ("passwd", b"x", r"must end in .tsv, .csv or .txt"),
+        ("large.tsv", b"a" * (LIMIT + 1), r"more than 10 MiB, the most here"),
+    ):
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(ValueError, match=reason):
+            read_content(tmp_path / name)
+    (tmp_path / "folder.tsv").mkdir()
+    with pytest.raises(ValueError, match="is no file"):
+        read_content(tmp_path / "folder.tsv")
+    (tmp_path / "a.tsv").write_bytes(b"a\tb")
+    assert read_content(tmp_path / "a.tsv") == b"a\tb"

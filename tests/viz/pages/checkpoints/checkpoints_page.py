@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import io
-import sys
-import zipfile
 from pathlib import Path
 
 import pytest
@@ -21,21 +19,18 @@ ZIP = "application/zip"
 
 
 @pytest.fixture(autouse=True)
-def here(tmp_path, monkeypatch):
+def here(places, monkeypatch):
     """One bundled checkpoint, one saved, and a folder with a file of tensors and one that is none."""
-    monkeypatch.setattr(viz.state.checkpoints, "CHECKPOINTS", tmp_path / "bundled")
-    monkeypatch.setenv(viz.state.checkpoints.SAVED, str(tmp_path / "saved"))
-    monkeypatch.setenv(viz.state.checkpoints.MODELS, str(tmp_path / "models"))
-    monkeypatch.setattr(sys, "argv", ["app.py"])
-    write_small(tmp_path / "bundled" / "small")
-    write_small(tmp_path / "saved" / "mine", seed=1, n_heads=4)
-    (tmp_path / "models").mkdir()
-    torch.save({"a": torch.zeros(3, 5)}, tmp_path / "models" / "plain.pt")
-    (tmp_path / "models" / "bad.safetensors").write_bytes(b"x")
-    (tmp_path / "models" / "notes.txt").write_text("none")
+    models = places / "models"
+    monkeypatch.setenv(viz.state.checkpoints.MODELS, str(models))
+    write_small(places / "saved" / "mine", seed=1, n_heads=4)
+    models.mkdir()
+    torch.save({"a": torch.zeros(3, 5)}, models / "plain.pt")
+    (models / "bad.safetensors").write_bytes(b"x")
+    (models / "notes.txt").write_text("none")
     monkeypatch.setattr(browsers, "browser", lambda: "this one")
     session.sessions.clear()
-    yield tmp_path
+    yield places
     session.sessions().close()
 
 
@@ -49,15 +44,6 @@ def rows(app) -> dict[str, dict]:
 
 def packed(folder: Path) -> bytes:
     return folder_zipped(folder, folder.name)
-
-
-def zipped(files: dict[str, bytes]) -> bytes:
-    """An archive with these files by their names."""
-    held = io.BytesIO()
-    with zipfile.ZipFile(held, "w") as archive:
-        for name, content in files.items():
-            archive.writestr(name, content)
-    return held.getvalue()
 
 
 def tensors(**values) -> bytes:

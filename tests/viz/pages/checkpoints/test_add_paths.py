@@ -15,8 +15,9 @@ from model.checkpoints.hub import Offer
 from model.runtime import cancellation
 from model.runtime.errors import CheckpointError
 from tests.app_reading import component, opened, sound
+from tests.model.checkpoints.test_uploads import zipped
 from tests.model.training.live.live_examples import SETTINGS, live
-from tests.viz.pages.checkpoints.checkpoints_page import asked_for, looked_for, page, rows, said, uploaded, zipped
+from tests.viz.pages.checkpoints.checkpoints_page import asked_for, looked_for, page, rows, said, uploaded
 from tests.viz.pages.checkpoints.checkpoints_page import here as here
 from tests.viz.small import write_small
 from viz.i18n.format import literal
@@ -159,8 +160,9 @@ def test_while_hugging_face_does_not_answer_the_page_can_be_used(monkeypatch):
 
 def test_names_that_lead_elsewhere_are_not_those_of_the_list(here):
     """A folder called ".." was written beside the temporary one, and everything there packed with it."""
-    files = {file.name: file.read_bytes() for file in write_small(here / "sent", seed=2, n_decoder_layers=1).iterdir()}
-    app = sound(uploaded(page(), "...zip", zipped(files)))
+    folder = write_small(here / "sent", seed=2, n_decoder_layers=1)
+    files = [(file.name, file.read_bytes()) for file in folder.iterdir()]
+    app = sound(uploaded(page(), "...zip", zipped(*files)))
     assert "checkpoint is in the list" in said(app)
     assert viz.state.checkpoints.unused("a/../..", ["checkpoint"]) == "checkpoint-2"
 

@@ -9,8 +9,9 @@ import pytest
 import torch
 
 from tests.app_reading import sound
+from tests.model.checkpoints.test_uploads import zipped
 from tests.viz.pages.checkpoints.checkpoints_page import here as here
-from tests.viz.pages.checkpoints.checkpoints_page import packed, page, rows, said, tensors, uploaded, zipped
+from tests.viz.pages.checkpoints.checkpoints_page import packed, page, rows, said, tensors, uploaded
 from tests.viz.small import write_small
 from viz.pages.checkpoints.add import LIMIT
 from viz.state import browsers
@@ -68,7 +69,7 @@ def test_files_that_no_checkpoint_needs_are_named(here):
 def test_a_refused_upload_is_a_sentence_and_nothing_is_lost(here):
     app = uploaded(page(), "sent.zip", packed(write_small(here / "sent")))
     for name, inside in (("up.zip", "../x.safetensors"), ("empty.zip", ""), ("code.zip", "x.py")):
-        app = uploaded(app, name, zipped({inside: b"x"} if inside else {}))
+        app = uploaded(app, name, zipped(*([(inside, b"x")] if inside else [])))
         assert not app.exception
         assert said(app).startswith(f"{name} was not opened: ")
         assert {"sent", "small"} <= rows(app).keys()

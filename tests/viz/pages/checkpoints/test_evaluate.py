@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import sys
 import threading
 from types import SimpleNamespace
 
@@ -12,10 +11,8 @@ import pytest
 import sacrebleu
 from streamlit.testing.v1 import AppTest
 
-import viz.state.checkpoints
 from model.checkpoints.load import open_checkpoint
 from model.checkpoints.native import save_checkpoint
-from model.data.inspection import LIMIT, read_content
 from model.data.pairs import Pair, in_split
 from model.data.sources import digest_of_pairs
 from model.inference.models import Translator
@@ -24,7 +21,8 @@ from model.runtime.ledger import Ledger
 from model.training import translation_scores
 from tests.app_reading import opened, sound, type_in
 from tests.model.examples import network, one_stack, sentences
-from tests.viz.small import LENGTH, parts, write_small
+from tests.viz.small import LENGTH, parts
+from viz.i18n import catalogue
 from viz.pages.checkpoints import evaluate
 from viz.state.session import Key
 
@@ -38,18 +36,12 @@ STREAMS = [["老师看见猫。", "医生喜欢狗。", "鸟看着河。"], ["�
 
 
 @pytest.fixture(autouse=True)
-def here(tmp_path, monkeypatch):
+def here(places):
     """A bundled translator and a bundled language model."""
-    monkeypatch.setattr(viz.state.checkpoints, "CHECKPOINTS", tmp_path / "bundled")
-    monkeypatch.setenv(viz.state.checkpoints.SAVED, str(tmp_path / "saved"))
-    monkeypatch.delenv(viz.state.checkpoints.MODELS, raising=False)
-    monkeypatch.setattr(sys, "argv", ["app.py"])
-    write_small(tmp_path / "bundled" / "small")
     tokenizer = parts()[1]
-    save_checkpoint(
-        tmp_path / "bundled" / "writer", one_stack("decoder-only", vocabulary=len(tokenizer)), (tokenizer, tokenizer)
-    )
-    return tmp_path
+    writer = one_stack("decoder-only", vocabulary=len(tokenizer))
+    save_checkpoint(places / "bundled" / "writer", writer, (tokenizer, tokenizer))
+    return places
 
 
 def page(name: str = "small", **address: str):
@@ -229,19 +221,7 @@ def test_figures_so_far_are_said_to_be_of_a_part(here, monkeypatch):
     job.wait(60)
 
 
-@pytest.mark.parametrize(
-    ("content", "said"),
-    [
-        (b"", "nothing in it but white space"),
-        (b"\n \n", "nothing in it but white space"),
-        (b"one\ntwo\nthree\n", "No columns were found"),
-        (b"\x00\x01\x02", "holds zero bytes"),
-        (b"\xff\xfea\x00", "UTF-16"),
-        (b"\t\n\t\n", "nothing in it but white space"),
-        (b"a\t\n\tb\n", "No row can be used"),
-        (b"<b>a</b>\t[x](http://example.org)\n", ""),
-    ],
-)
+@pytest.mark.parametrize(("content", "said"), [(b"", "nothing in it"), (b"<b>a</b>\t[x](http://example.org)\n", "")])
 def test_a_file_that_holds_no_pairs_says_why(content, said):
     app = given(content)
     assert not app.exception
@@ -267,17 +247,20 @@ def test_a_text_that_is_far_too_long_for_the_model_is_cut_as_it_always_is():
 
 def test_japanese_is_counted_by_characters_and_the_missing_package_is_named(monkeypatch):
     monkeypatch.setattr(translation_scores, "is_installed", lambda tokenizer: "mecab" not in tokenizer)
-    app = pasted("The cat.\tねこです。\nThe dog.\tいぬです。\n")
-    assert "references are Japanese. ja-mecab would cut them" in words(sound(app))
-    assert "pip install 'sacrebleu\\[ja\\]'" in words(app)
-    assert "ja-mecab" not in app.selectbox(key="evaluate_tokenizer").options
-    assert "|tok:char|" in translated(app).code[0].value
+    found = evaluate.found_tokenizer({"The cat.": ["ねこです。"], "The dog.": ["いぬです。"]})
+    said = evaluate.tokenizer_words(found)
+    assert found.name == "char"
+    assert "references are Japanese. ja-mecab would cut them" in said
+    assert "pip install 'sacrebleu[ja]'" in said
+    assert "ja-mecab" not in pasted(PAIRS).selectbox(key="evaluate_tokenizer").options
 
 
 def test_words_are_counted_by_13a_and_the_chinese_page_says_so_too():
-    app = pasted("The cat.\tDie Katze.\n", page(evaluate_from="paste", language="zh"))
-    assert "分词器 13a" in words(sound(app))
-    assert "|tok:13a|" in translated(app).code[0].value
+    found = evaluate.found_tokenizer({"The cat.": ["Die Katze."]})
+    assert found.name == "13a"
+    assert "BLEU's tokenizer is 13a" in evaluate.tokenizer_words(found)
+    with catalogue.speaking("zh"):
+        assert "分词器 13a" in evaluate.tokenizer_words(found)
 
 
 def test_a_language_model_is_no_translator():
@@ -302,42 +285,6 @@ def test_of_its_own_data_only_the_test_split_counts(here):
     app.toggle(key="evaluate_held_out").set_value(False).run()
     assert app.button(key="evaluate_begin").label == "Translate 400 sentences"
     assert "evaluate_held_out" not in [each.key for each in sound(given(content)).toggle]  # another model's data
-
-
-def test_a_path_is_read_where_the_visitor_sits_at_this_machine(here, monkeypatch):
-    (here / "pairs.tsv").write_text(PAIRS, encoding="utf-8")
-    app = page(evaluate_from="path")
-    app.text_input(key="evaluate_path").set_value(f'"{here / "pairs.tsv"}"').run()
-    assert app.button(key="evaluate_begin").label == "Translate 3 sentences"
-    app.text_input(key="evaluate_path").set_value(str(here / "none.tsv")).run()
-    assert "none.tsv is not there, or is no file" in words(app)
-    assert "evaluate_begin" not in keys(app)
-    monkeypatch.setenv("VITRINE_PATHS", "0")
-    assert not sound(page(evaluate_from="path")).text_input
-
-
-def test_only_tables_and_texts_are_read_and_none_that_is_too_large(tmp_path):
-    for name, content, reason in (
-        ("passwd", b"x", r"must end in .tsv, .csv or .txt"),
-        ("large.tsv", b"a" * (LIMIT + 1), r"more than 10 MiB, the most here"),
-    ):
-        (tmp_path / name).write_bytes(content)
-        with pytest.raises(ValueError, match=reason):
-            read_content(tmp_path / name)
-    (tmp_path / "folder.tsv").mkdir()
-    with pytest.raises(ValueError, match="is no file"):
-        read_content(tmp_path / "folder.tsv")
-    (tmp_path / "a.tsv").write_bytes(b"a\tb")
-    assert read_content(tmp_path / "a.tsv") == b"a\tb"
-
-
-def test_a_server_that_takes_no_files_takes_pasted_pairs(monkeypatch):
-    monkeypatch.setenv("VITRINE_PUBLIC", "1")
-    monkeypatch.setenv("VITRINE_UPLOADS", "0")
-    app = sound(page())
-    assert not app.file_uploader
-    translated(pasted(PAIRS, app))
-    assert "This server takes no files." in words(sound(page(evaluate_from="file")))
 
 
 def test_where_memory_has_no_room_a_sentence_says_so(monkeypatch):

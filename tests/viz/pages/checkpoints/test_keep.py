@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import sys
 from types import SimpleNamespace
 
 import pytest
@@ -21,15 +20,10 @@ CARD = "---\nlicense: mit\n---\n# Mine\n\n<script>alert(1)</script> ![x](http://
 
 
 @pytest.fixture(autouse=True)
-def here(tmp_path, monkeypatch):
+def here(places):
     """One bundled checkpoint and one saved, which no family of Hugging Face computes."""
-    monkeypatch.setattr(viz.state.checkpoints, "CHECKPOINTS", tmp_path / "bundled")
-    monkeypatch.setenv(viz.state.checkpoints.SAVED, str(tmp_path / "saved"))
-    monkeypatch.delenv(viz.state.checkpoints.MODELS, raising=False)
-    monkeypatch.setattr(sys, "argv", ["app.py"])
-    write_small(tmp_path / "bundled" / "small")
-    write_small(tmp_path / "saved" / "mine", position="alibi")
-    return tmp_path
+    write_small(places / "saved" / "mine", position="alibi")
+    return places
 
 
 def page(name):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from types import SimpleNamespace
 
 import pytest
 
@@ -17,9 +16,7 @@ from tests.viz.pages.training.training_page import TABLE, TINY, begun, demonstra
 from viz.pages.training import cost, form
 from viz.pages.training import start as training_start
 from viz.state import training
-from viz.ui import text_table
 
-ONE_IN_ERROR = "rows to learn from: 2 · duplicates left out: 0 · empty lines: 0 · rows in error: 1"
 WRONG = "ab,ba\nlonely\n,empty\n<b>x</b>,**y**\n"
 
 
@@ -44,11 +41,6 @@ def test_rows_in_error_are_listed_and_the_others_train_a_new_model():
     app = pasted(TABLE + WRONG)
     assert not app.exception
     assert "rows to learn from: 7 · duplicates left out: 1 · empty lines: 0 · rows in error: 2" in words(app)
-    faults, preview = (each.value for each in app.dataframe)
-    assert list(faults["line"]) == [9, 10]
-    assert list(faults["begins with"]) == ["lonely", ",empty"]
-    assert list(preview.columns) == ["source", "target"]
-    assert list(preview.index) == [2, 3, 4, 5, 6]
     app.text_input(key="network_n_encoder_layers").set_value("1")
     given = begun(app, steps="2", batch_tokens="40", validate_every="1")
     assert (given.snapshot.step, given.start.config.d_model, given.start.config.n_encoder_layers) == (2, 8, 1)
@@ -114,30 +106,7 @@ def test_a_number_that_nothing_holds_is_refused_beside_its_field():
     assert app.button(key="begin_button").disabled
 
 
-@pytest.mark.parametrize(
-    ("content", "said"),
-    [
-        (b"\x89PNG\0", "zero bytes"),
-        (b"source,target\n", "No row can be used: choose other columns"),
-        (b"source,target\n" + "é,à\n".encode("latin-1") * 9, "No row can be used: save the file as UTF-8."),
-        (b"a\tb\nc\td\ncaf\xe9\tx", ONE_IN_ERROR),
-        ("é\tà\n".encode("latin-1") * 9, "no line of the file is in UTF-8"),
-        ("a\tb\n".encode("utf-16"), "the file is in UTF-16"),
-        (b'"a,b\nc,d\ne,f\n', ONE_IN_ERROR),
-        (b"ab," * 20_000, "columns: 100 · rows to learn from: 1"),
-        (b"a\tb\n" + b"x" * 100_000 + b"\ty\n", "rows to learn from: 2"),
-        (b"<b>a</b>\t**b**\n" * 3, "rows to learn from: 1 · duplicates left out: 2"),
-        ("我,你\n\n他,\n".encode(), "from: 1 · duplicates left out: 0 · empty lines: 1 · rows in error: 1"),
-    ],
-)
-def test_a_strange_file_is_read_or_refused_in_a_sentence(content, said):
-    app = page(training_data="own")
-    app.file_uploader(key="own_file").set_value(("数据 (1)’.csv", content, "text/csv")).run()
-    assert not app.exception
-    assert said in " ".join([words(app), *(each.value for each in app.error)])
-
-
-def test_no_columns_is_said_and_one_stack_reads_the_text():
+def test_of_a_text_without_columns_one_stack_reads_the_lines_or_all_of_it():
     app = pasted("just one line\nand another\n")
     assert "No columns were found" in app.error[0].value
     app.session_state["kind"] = "encoder-only"
@@ -199,16 +168,6 @@ def test_columns_and_what_is_between_them_are_those_that_were_chosen():
     app.selectbox(key="own_target3").set_value(1)
     found = begun(app).material.pairs
     assert {*found["train"], *found["validation"]} <= {Pair("cat", "chat"), Pair("dog", "chien")}
-    app.session_state["begin_formTrue"] = True
-    app.run().toggle(key="own_titledTrue").set_value(False).run()
-    assert "rows to learn from: 3" in words(sound(app))
-    app.selectbox(key="own_delimiter").set_value("\t").run()
-    assert "No columns were found" in app.error[0].value
-
-
-def test_columns_are_named_once_each():
-    found = SimpleNamespace(records=[SimpleNamespace(cells=("a", "a", ""))], width=4)
-    assert text_table.column_names(found, True) == ["a (1)", "a (2)", "column 3", "column 4"]
 
 
 def test_the_field_of_a_message_is_found():
