@@ -105,16 +105,16 @@ def test_fill_in_puts_the_most_probable_tokens_in_the_places_of_the_masks(here):
     assert_shows(app, model, text)
 
 
-@pytest.mark.parametrize("text", HOSTILE)
 @pytest.mark.parametrize("kind", KINDS)
-def test_no_text_breaks_it(here, kind, text):
+def test_no_text_breaks_it(here, kind):
     model = write(here / "one", kind)
     app = opened()
-    type_in(app, "source", text)
-    assert_shows(app, model, text)
-    app.button[0].click().run()
-    assert not app.exception
-    assert not app.error
+    for text in HOSTILE:
+        type_in(app, "source", text)
+        assert_shows(app, model, text)
+        app.button[0].click().run()
+        assert not app.exception
+        assert not app.error
 
 
 def test_another_model_brings_its_own_example_but_leaves_the_users_text(here):
