@@ -28,7 +28,7 @@ NAMES = {
     "predictions": ("Predictions", "预测"),
     "training": ("Training", "训练"),
     "checkpoints": ("Checkpoints", "检查点"),
-    "lab": ("Lab", "实验"),
+    "lab": ("Lab", "实验室"),
 }
 WITHOUT_CANVAS = ("training", "checkpoints", "lab")  # at first
 WIDE, NARROW = {"width": 1440, "height": 900}, {"width": 390, "height": 844}

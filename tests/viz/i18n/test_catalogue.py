@@ -6,6 +6,7 @@ import ast
 import io
 import re
 import string
+from functools import cache
 
 import pytest
 from babel.messages.catalog import Catalog
@@ -29,6 +30,7 @@ def catalogues() -> dict[str, Catalog]:
     return {path.stem: read_po(io.BytesIO(path.read_bytes()), locale="zh") for path in sorted(CATALOGUES.glob("*.po"))}
 
 
+@cache
 def translations() -> dict[str, str]:
     found: dict[str, str] = {}
     for name, catalogue in catalogues().items():
@@ -87,6 +89,8 @@ def test_translations_are_chinese():
     for text, translated in translations().items():
         if not re.sub(r"{\w+}", "", text).strip():
             continue  # two sentences, which Chinese writes without a gap
+        if translated.lower() in ("dropout", "pre-norm", "post-norm"):
+            continue  # by the glossary
         assert any("一" <= character <= "鿿" or character in "，、；：" for character in translated), text
 
 

@@ -127,7 +127,7 @@ def test_compared_values_are_drawn_as_they_are_or_as_differences(language):
     )
     np.testing.assert_array_equal(differing.arrays()[0], [[0.5, np.nan], [2, np.inf]])
     assert (differing.header["scale"]["low"], differing.header["scale"]["high"]) == (-2, 2)
-    assert differing.header["scale"]["title"] == {"en": "weight, minus pinned", "zh": "权重，减去已固定"}[language]
+    assert differing.header["scale"]["title"] == {"en": "weight, minus pinned", "zh": "权重，减去固定的"}[language]
     assert differing.columns[2] == differing.header["scale"]["title"]
 
 
