@@ -53,8 +53,11 @@ CLASSES = {
 }
 # Where the sizes above make no model.
 OF_THEIR_OWN: dict[str, dict[str, Any]] = {
+    "glm4_moe_lite": {"num_key_value_heads": 4},  # latent attention has a key for each head
     "gpt_neo": {"attention_types": [[["global", "local"], 1]]},
     "luke": {"entity_vocab_size": 10, "entity_emb_size": 8},
+    "minicpm3": {"num_key_value_heads": 4},
+    "neomme": {"head_dim": 16},  # a quarter of it is rotated, for two axes in pairs
 }
 
 
