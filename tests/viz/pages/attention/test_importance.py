@@ -12,7 +12,7 @@ from model.analysis.head_metrics import likeness
 from model.analysis.predictions import actual_tokens
 from model.capture.interventions import RemovedHead
 from model.runtime import cancellation
-from tests.app_reading import component, heads, opened, sent, sound
+from tests.app_reading import component, heads, opened, sent, sound, type_in
 from tests.test_app_kinds import write
 from tests.viz.no_server import no_server
 from tests.viz.pages.training.training_page import demonstrated, short_trainings
@@ -147,6 +147,8 @@ def test_what_takes_long_waits_for_a_button_is_cancelled_and_gone_on_with(small,
     app = sound(opened(source=TEXT, below="importance"))
     assert not is_drawn(app)
     assert "Measure 12 heads" in app.button(key=Part.MEASURE).label
+    app.session_state[Key.SESSION].keep()
+    type_in(app, "source", OTHER)
     monkeypatch.setattr(Removals, "without_each", slow)
     app.button(key=Part.MEASURE).click().run()
     assert begun.wait(60)
@@ -158,6 +160,7 @@ def test_what_takes_long_waits_for_a_button_is_cancelled_and_gone_on_with(small,
     assert going.wait(60)
     assert going.complete
     assert is_drawn(sound(app.run()))
+    assert any("was not measured" in each.value for each in app.caption)
 
 
 def test_half_the_heads_are_not_shown_as_all(small, monkeypatch):
