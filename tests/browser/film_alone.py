@@ -21,13 +21,15 @@ NO_BATCHES = {"sentence": "", "chosen": 0, "sizes": []}
 STRIP = {
     "status": "paused",
     "step": 0,
+    "summary": "",
+    "about": [],
     "facts": [],
     "losses": [],
     "sentence": "",
     "possible": [],
     "batches": NO_BATCHES,
 }
-STRIP |= {"words": dict.fromkeys(("advance", "run", "pause", "reset", "curve"), "a")}
+STRIP |= {"words": dict.fromkeys(("advance", "run", "pause", "reset", "curve", "more"), "a")}
 
 
 class ShownFilm:

@@ -101,6 +101,7 @@ def typed(request, page, model) -> Typed:
     page.keyboard.type(HOSTILE[-2:])
     after = painted(page, model, name, HOSTILE)
     with page.expect_download() as download:
+        page.get_by_role("button", name="Menu", exact=True).click()
         page.get_by_role("button", name="Save this page").click()
     saved = download.value.path().read_text("utf-8")
     return Typed(name, before, after, page.evaluate(INTRUDERS), saved, download.value.suggested_filename)

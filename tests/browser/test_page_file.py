@@ -30,6 +30,7 @@ def saved(browser: Browser, tmp_path: Path) -> Iterator[Open]:
 
     def save(page: Page, name: str) -> Page:
         with page.expect_download() as download:
+            page.get_by_role("button", name="Menu", exact=True).click()
             page.get_by_role("button", name="Save this page").click()
         assert download.value.suggested_filename == f"vitrine-{name}.html"
         file = tmp_path / f"{name}.html"
@@ -169,6 +170,7 @@ def test_without_scripts_pictures_stand_for_the_figures(visit, browser, tmp_path
     page = visit().open(source="I see.")
     settle(page)
     with page.expect_download() as download:
+        page.get_by_role("button", name="Menu", exact=True).click()
         page.get_by_role("button", name="Save this page").click()
     download.value.save_as(tmp_path / "page.html")
     context = browser.new_context(viewport={"width": 1440, "height": 900}, offline=True, java_script_enabled=False)

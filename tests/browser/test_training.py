@@ -10,11 +10,11 @@ from tests.browser.looking import eventually, source, stands_still
 
 pytestmark = pytest.mark.browser
 
-FACTS = ".vitrine.strip .facts"
+SUMMARY = ".vitrine.strip .standing"
 
 
 def step(page: Page) -> int:
-    found = re.search(r"step ([\d,]+)", page.locator(FACTS).inner_text())
+    found = re.search(r"step ([\d,]+)", page.locator(SUMMARY).inner_text())
     return int(found.group(1).replace(",", "")) if found else -1
 
 

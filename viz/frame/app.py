@@ -52,10 +52,10 @@ PAGES = {
     name: f"viz/pages/{name}/page.py"
     for name in (
         *("map", "positions", "attention", "masks", "residual", "feed_forward", "predictions"),
-        *("training", "checkpoints", "lab"),
+        *("training", "lab", "checkpoints"),
     )
 }
-SECTION = {"training": "change", "checkpoints": "know", "lab": "know"}  # the others are for seeing
+SECTION = {"training": "change", "lab": "learn", "checkpoints": "models"}  # the others are for seeing
 FIRST = "map"
 VISITS = "visits"
 PATIENCE = 5.0  # seconds that a model may take to open before there is a button to give it up
@@ -63,7 +63,7 @@ HELD = ("draft",)  # in the address: they stay when another page is opened, whic
 STYLE = Path(__file__).parent / "frame.css"
 
 _channel = component("web/channel")
-_page_file = component("frame/page_file")
+_menu = component("frame/menu")
 _visits = component("frame/visits")
 _learnt = component("frame/learnt")
 
@@ -72,11 +72,11 @@ def main() -> None:
     st.set_page_config(page_title="Vitrine", page_icon="🔍", layout="wide", initial_sidebar_state=250)
     st.html(STYLE)
     session = current_session()
-    heading = st.sidebar.container(
-        key="heading", horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"
-    )
-    heading.markdown("### Vitrine", width="content")
+    heading = st.sidebar.container(key="heading", horizontal=True, vertical_alignment="center")
+    heading.markdown("### Vitrine")
     choose_language(heading)
+    with heading:
+        _menu(data=menu_words(), key=Key.FILE, on_prepare_change=prepare_file)
     pages = pages_by_section()
     # The first page has no name in the address; who writes it there all the same means that page.
     named = st.Page(PAGES[FIRST], title=page_name(FIRST), url_path=FIRST)
@@ -100,24 +100,8 @@ def main() -> None:
             st.caption(section)
             for link in links:
                 st.page_link(link)
-        st.caption(_("Steps of training"))
-        strip_place = st.container()
-        words = {
-            "save": _("Save this page"),
-            "saving": _("Saving …"),
-            "explanation": _("One HTML file that opens without a network"),
-            "saved": _("Saved from Vitrine"),
-            "language": catalogue.language(),
-            "use": _("Point at a figure for its values; to change something, open Vitrine."),
-            "unanswered": _("The server did not answer: what is closed on the page is left out."),
-            "left_pictures": _("To stay below 5 MB, pointing at {count} pictures says nothing here."),
-            "left_frames": _("To stay below 5 MB, BertViz is left out."),
-            "left_choice": _("To stay below 5 MB, no other head can be chosen here."),
-            "coarse": _("To stay below 5 MB, the pictures are coarser than on the page."),
-            "click": _("click one to see it large"),
-            "point": _("Point at a block to see its shapes."),
-        }
-        _page_file(data=words, key=Key.FILE, on_prepare_change=prepare_file)
+        strip_place = st.container(key="training_box")
+    first_page = st.empty()
     live = training.training(session)
     trained = live is not None and name == training.ENTRY
     try:
@@ -126,8 +110,10 @@ def main() -> None:
             shown_model.is_open(name)
         else:
             opening = _("Opening {name} …").format(name=literal(name))
-            with summary, st.spinner(opening):  # seen where it takes half a second
-                model = shown_model.open_shown(here, name, OfferCancel(summary, names))
+            place = summary if session.runs else first_page  # which is empty: what is opened is said there
+            with place, st.spinner(opening):  # seen where it takes half a second
+                model = shown_model.open_shown(here, name, OfferCancel(place, names))
+            first_page.empty()
     except ValueError as error:
         words = {training.ENTRY: entry_name(live)} if live else {}
         if shown_model.fall_back(name, translate_error(error), chosen, names, words):
@@ -137,7 +123,8 @@ def main() -> None:
     for sentence in ignored_arguments():
         st.warning(sentence)
     shown_model.show_refusal(chosen)
-    summary.caption(describe(model, shown_model.format_of(here, name, model)), help=assumptions.in_short(model) or None)
+    description, details = describe(model, shown_model.format_of(here, name, model))
+    summary.caption(description, help=details)
     texts.follow_model(session, model)
     session.training.moving, session.training.drawn_state = training.is_moving(live), training.standing(live)
     with strip_place, session.lock:
@@ -149,21 +136,46 @@ def main() -> None:
             st.error(as_sentence(translate_error(session.message)))
         open_channel(session)
         called = {each: entry_name(live) if live and each == training.ENTRY else each for each in names}
-        addresses = {"model": called.get(name, name), "first": called.get(first_name, "")}
-        _visits(data=addresses, key=VISITS, on_model_change=partial(on_visit, called))
+        visit = {"model": called.get(name, name), "first": called.get(first_name, ""), "language": catalogue.language()}
+        _visits(data=visit, key=VISITS, on_model_change=partial(on_visit, called))
     st.fragment(arrange)(session, model, chosen, trained)
     session.runs += 1
     session.saving, session.choices = 0, Choices()
 
 
 def pages_by_section() -> dict[str, list[StreamlitPage]]:
-    sections = {"see": _("See"), "change": _("Change"), "know": _("Know")}
+    sections = {"see": _("See"), "change": _("Change"), "learn": _("Learn"), "models": _("Models")}
     pages: dict[str, list[StreamlitPage]] = {title: [] for title in sections.values()}
     for name, path in PAGES.items():
         first = name == FIRST
         page = st.Page(path, title=page_name(name), url_path="first" if first else name, default=first)
         pages[sections[SECTION.get(name, "see")]].append(page)
     return pages
+
+
+def menu_words() -> dict[str, str]:
+    """Words of the menu, and of the file that it saves."""
+    return {
+        "menu": _("Menu"),
+        "theme": _("Theme"),
+        "System": _("as the system"),
+        "Light": _("light"),
+        "Dark": _("dark"),
+        "print": _("Print"),
+        "save": _("Save this page"),
+        "saving": _("Saving …"),
+        "explanation": _("One HTML file that opens without a network"),
+        "saved": _("Saved from Vitrine"),
+        "language": catalogue.language(),
+        "use": _("Point at a figure for its values; to change something, open Vitrine."),
+        "unanswered": _("The server did not answer: what is closed on the page is left out."),
+        "left_pictures": _("To stay below 5 MB, pointing at {count} pictures says nothing here."),
+        "left_frames": _("To stay below 5 MB, BertViz is left out."),
+        "left_choice": _("To stay below 5 MB, no other head can be chosen here."),
+        "coarse": _("To stay below 5 MB, the pictures are coarser than on the page."),
+        "click": _("click one to see it large"),
+        "point": _("Point at a block to see its shapes."),
+    }
 
 
 def arrange(session: Session, model: TextModel, page: str, trained: bool) -> None:
@@ -354,23 +366,23 @@ def choose_model(live: LiveTraining | None, names: list[str], first: int) -> str
     return name
 
 
-def describe(model: TextModel, form: str) -> str:
+def describe(model: TextModel, form: str) -> tuple[str, str]:
+    """Kind and size of a model, with what of it is assumed; and in full, to be read on demand."""
     config = model.config
     dtype, shapes = str(model.dtype).removeprefix("torch."), [config.shape_of(stack) for stack in config.stacks]
     millions = model.network.parameter_count() / 1e6
     layers = "+".join(str(count) for count in (config.n_encoder_layers, config.n_decoder_layers) if count)
     heads = "+".join(dict.fromkeys(str(shape.heads) for shape in shapes))
-    text = _("{kind} · {layers}\n{heads} · d {d} · {millions} M parameters\n{device} · {dtype}").format(
-        kind=_(model.kind),
-        layers=_("1 layer") if layers == "1" else _("{count} layers").format(count=layers),
-        heads=_("1 head") if heads == "1" else _("{count} heads").format(count=heads),
-        d="+".join(dict.fromkeys(str(shape.width) for shape in shapes)),
-        millions=f"{millions:,.0f}" if millions >= 100 else f"{millions:.3g}",
-        device=model.device,
-        dtype=dtype,
-    )
-    text = f"{text} · {form}"
+    size = f"{millions:,.0f}" if millions >= 100 else f"{millions:.3g}"
+    details = [
+        _("1 layer") if layers == "1" else _("{count} layers").format(count=layers),
+        _("1 head") if heads == "1" else _("{count} heads").format(count=heads),
+        f"d {'+'.join(dict.fromkeys(str(shape.width) for shape in shapes))}",
+        _("{millions} M parameters").format(millions=size),
+        f"{model.device} · {dtype}",
+        form,
+    ]
     # A line that is too long ends behind a point, and never within a part.
-    unbroken = text.replace(" ", "\N{NO-BREAK SPACE}").replace("·\N{NO-BREAK SPACE}", "· ")
-    lines = "  \n".join(literal(line) for line in unbroken.split("\n"))
-    return f"{lines}\n\n{assumptions.beside_name(model)}".rstrip()
+    short = f"{_(model.kind)} · {size} M".replace(" ", "\N{NO-BREAK SPACE}").replace("·\N{NO-BREAK SPACE}", "· ")
+    full = "\n\n".join(filter(None, [literal(" · ".join(details)), assumptions.in_short(model)]))
+    return f"{literal(short)}\n\n{assumptions.beside_name(model)}".rstrip(), full

@@ -3,13 +3,13 @@
 // are mounted again over their pictures from their bytes (saved_page.js), so that pointing at them says what is there.
 // No script runs but that one, by its hash, and nothing asks another machine.
 
-import { contextOf, element, newRoot, write } from "../web/elements.js";
+import { contextOf, element } from "../web/elements.js";
 import { bus } from "../web/bus.js";
 import { linked } from "../web/link.js";
 import { sha256 } from "./sha256.js";
 
 const LEFT_OUT = new Set(["SCRIPT", "NOSCRIPT", "LINK", "META", "STYLE", "BASE", "OBJECT", "EMBED"]);
-const CHROME = '[data-testid="stHeader"], [data-testid="stSidebarHeader"], [data-testid="stElementToolbar"], [data-testid="stToastContainer"], .stStatusWidget, .vitrine.page_file';
+const CHROME = '[data-testid="stHeader"], [data-testid="stSidebarHeader"], [data-testid="stElementToolbar"], [data-testid="stToastContainer"], .vitrine.menu_of_page';
 const INERT = "a, button, select, textarea, [role=button], [role=radio], [role=slider], [role=combobox], input";
 const FADED = "[inert] { opacity: 0.5; cursor: default; }"; // in shadow trees, which the page's styles do not reach
 const MOST = 5_000_000; // bytes of a file
@@ -285,7 +285,7 @@ function documentOf(text, share) {
 const sizeOf = (page) => new Blob([page.documentElement.outerHTML]).size;
 
 /** @param {Record<string, string>} words @param {Root} root */
-async function wholePage(words, root) {
+export async function wholePage(words, root) {
   const handed = await prepared(root);
   const styles = await withFonts(rulesOf([...document.styleSheets, ...document.adoptedStyleSheets]));
   const views = aliveViews();
@@ -323,28 +323,4 @@ async function wholePage(words, root) {
   policy.content = policyOf([script, ...framedScripts()]);
   page.head.firstChild?.after(policy);
   return new Blob(["<!DOCTYPE html>\n", page.documentElement.outerHTML], { type: "text/html" });
-}
-
-/** @param {Given} given */
-export default function ({ data, parentElement, setTriggerValue }) {
-  const root = parentElement.querySelector(".vitrine") ?? newRoot(parentElement, "page_file");
-  const button = root.querySelector("button") ?? root.appendChild(element("button", "save"));
-  root.prepare = (/** @type {number} */ number) => setTriggerValue("prepare", number);
-  button.type = "button";
-  button.title = data.explanation;
-  if (!button.disabled) write(button, data.save);
-  button.onclick = async () => {
-    button.disabled = true;
-    write(button, data.saving);
-    try {
-      const link = element("a");
-      link.href = URL.createObjectURL(await wholePage(data, root));
-      link.download = `vitrine-${location.pathname.replaceAll("/", "") || "map"}.html`;
-      link.click();
-      setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
-    } finally {
-      button.disabled = false;
-      write(button, data.save);
-    }
-  };
 }

@@ -1,43 +1,41 @@
-// Training from the sidebar: steps, run and pause, where it stands, the loss as a line, and the film's slider.
+// Training from the sidebar: steps, run and pause, and where it stands; of a training the loss as a line and the film's
+// slider. The small print is behind a button.
 // The slider plays in the browser: components that hold the film's frames listen on the bus.
 
 import { unpack } from "../web/bytes.js";
 import { cleared, element, ending, newRoot, shorten, write } from "../web/elements.js";
 import { bus } from "../web/bus.js";
+import { newPopover } from "../web/popover.js";
 import { askWhile, forgetFilm, frameAt, goToFrame, onFilm, receiveFilm } from "../web/film_store.js";
 
 const COUNTS = [1, 10, 100];
 
-// The strip stays in sight at the sidebar's foot, however long what stands above it is: of all that lies around it, what
-// the sidebar itself holds is made sticky. By hand, as in token_bar.js.
-/** @param {HTMLElement} parentElement */
-function stayBelow(parentElement) {
-  const host = parentElement.getRootNode().host ?? parentElement;
-  const column = host.closest('[data-testid="stSidebarUserContent"]')?.querySelector('[data-testid="stVerticalBlock"]');
-  let part = host;
-  while (part && part.parentElement !== column) part = part.parentElement;
-  if (part) Object.assign(part.style, { position: "sticky", bottom: "8px", zIndex: 2 });
-}
-
 /** @param {HTMLElement} parentElement */
 function buildStrip(parentElement) {
-  stayBelow(parentElement);
   const root = newRoot(parentElement, "strip");
   root.buttons = element("div", "buttons");
   root.batches = element("label", "batches");
   root.size = element("select");
   root.size.addEventListener("change", () => root.act({ name: "batch", count: Number(root.size.value) }));
   root.facts = element("div", "facts");
+  root.about = element("div", "about-it");
+  const standing = element("div", "standing");
+  const { opener, panel } = newPopover("small-print");
+  opener.textContent = "ⓘ";
+  root.opener = opener;
+  root.words = standing.appendChild(element("span", "words"));
+  standing.append(opener, panel);
+  panel.append(root.facts, root.batches, root.about);
   root.curve = element("canvas", "curve");
   root.curve.setAttribute("role", "img");
   root.sentence = element("div", "sentence");
   root.film = element("label", "film");
   root.film.hidden = true;
-  root.standing = root.film.appendChild(element("span"));
+  root.frame = root.film.appendChild(element("span"));
   root.slider = root.film.appendChild(element("input"));
   Object.assign(root.slider, { type: "range", min: 0, step: 1 });
   root.slider.addEventListener("input", () => goToFrame(Number(root.slider.value)));
-  root.append(root.buttons, root.batches, root.facts, root.curve, root.film, root.sentence);
+  root.append(root.buttons, standing, root.curve, root.film, root.sentence);
   const sizes = new ResizeObserver(() => paintCurve(root));
   sizes.observe(root.curve);
   const silent = onFilm(() => showFilm(root), () => showFilm(root));
@@ -63,6 +61,7 @@ function showButtons(root, { status, words, possible }) {
     made.title = ["advance", "run"].includes(name) && words.of ? `${title}: ${words.of}` : title; // whom it trains
     made.setAttribute("aria-label", title);
     made.disabled = !possible.includes(name);
+    made.hidden = name === "reset" && status === "none"; // there is no training
     made.classList.toggle("main", index === COUNTS.length);
     write(made, text);
     made.onclick = () => root.act({ name, ...more });
@@ -120,7 +119,7 @@ function showFilm(root) {
   root.slider.max = film.steps.length - 1;
   root.slider.value = frameAt();
   const text = bus.at == null ? film.words.newest : film.words.film.replace("{step}", bus.at.toLocaleString("en"));
-  write(root.standing, text);
+  write(root.frame, text);
   root.film.title = film.words.drag;
   root.slider.setAttribute("aria-valuetext", text);
 }
@@ -129,6 +128,11 @@ function showFilm(root) {
 function showStrip(root, data) {
   showButtons(root, data);
   showBatches(root, data);
+  write(root.words, data.summary);
+  root.opener.title = data.words.more;
+  root.opener.setAttribute("aria-label", data.words.more);
+  shorten(root.about, data.about.length);
+  data.about.forEach((text, index) => write(root.about.children[index] ?? root.about.appendChild(element("p")), text));
   shorten(root.facts, data.facts.length);
   data.facts.forEach(({ text, title }, index) => {
     const made = root.facts.children[index] ?? root.facts.appendChild(element("span"));

@@ -12,7 +12,7 @@ from viz.components.registry import component, pack
 from viz.components.view import PackedView, View, live
 from viz.i18n.catalogue import _, language
 from viz.i18n.errors import translate_error
-from viz.i18n.format import clock, in_turn, no_training, significant, stopped
+from viz.i18n.format import clock, no_training, significant
 from viz.state import training
 from viz.state.checkpoints import spare_imports
 from viz.state.film_feed import film_data
@@ -32,25 +32,20 @@ DRAWN = 200  # points of the loss
 SIZES = (64, 256, 1024)  # tokens of a batch to choose from, beside the full one
 
 
-def facts(snapshot: Snapshot) -> list[dict[str, str]]:
-    """Where a training stands, for the sidebar: text, and in full on hover."""
-    items = [
-        {
-            "text": _("step {step}").format(step=f"{snapshot.step:,}"),
-            "title": _("of {total}").format(total=snapshot.total),
-        }
-    ]
+def facts(snapshot: Snapshot) -> list[dict[str, Any]]:
+    """Facts on a training, for the sidebar: text, and in full on hover; those that are `short` stand there at rest."""
+    rows = [(True, _("step {step}").format(step=f"{snapshot.step:,}"), _("of {total}").format(total=snapshot.total))]
     if snapshot.loss is not None:
-        items.append({"text": _("loss {loss}").format(loss=significant(snapshot.loss)), "title": str(snapshot.loss)})
+        rows.append((True, _("loss {loss}").format(loss=significant(snapshot.loss)), str(snapshot.loss)))
     if snapshot.exact_match is not None:
-        items.append({"text": f"✓ {100 * snapshot.exact_match:.0f} %", "title": _("exact match on unseen texts")})
+        rows.append((True, f"✓ {100 * snapshot.exact_match:.0f} %", _("exact match on unseen texts")))
     if snapshot.tokens_per_second:
         rate = snapshot.tokens_per_second
-        items.append({"text": _("{rate} tokens/s").format(rate=f"{rate:,.0f}"), "title": str(rate)})
+        rows.append((False, _("{rate} tokens/s").format(rate=f"{rate:,.0f}"), str(rate)))
     if snapshot.seconds_left and snapshot.status == "running":
         left = _("{time} left").format(time=clock(snapshot.seconds_left))
-        items.append({"text": left, "title": str(snapshot.seconds_left)})
-    return items
+        rows.append((False, left, str(snapshot.seconds_left)))
+    return [{"short": short, "text": text, "title": title} for short, text, title in rows]
 
 
 def status_sentence(snapshot: Snapshot) -> str:
@@ -85,14 +80,14 @@ def batch_data(sizes: BatchSizes | None) -> dict[str, Any]:
 def strip_data(
     live: LiveTraining | None,
     refused: str,
-    plan: str = "",
+    plan: tuple[str, str] = ("", ""),
     own: bool = True,
     sizes: BatchSizes | None = None,
     model_name: str = "",
 ) -> dict[str, Any]:
-    """For the strip in the sidebar. refused: why nothing can begin. plan: what the first click would train on. own:
-    whether this visitor may steer the training. sizes: of its batches. shown: name of the model that is shown, where
-    that is not the one in training.
+    """For the strip in the sidebar. refused: why nothing can begin. plan: the data that the first click would train on,
+    and a sentence about it. own: this visitor may steer the training. sizes: of its batches. model_name: that of the
+    shown model, where that is not the one in training.
     """
     name = live.start.name if live else model_name
     words = {
@@ -104,25 +99,39 @@ def strip_data(
         "reset": _("Back to the weights of before the training"),
         "curve": _("training loss over the steps"),
         "batch": _("Tokens of a batch while some steps are taken to be watched"),
+        "more": _("About this training"),
     }
     batches = batch_data(sizes)
     if live is None:
-        nothing = {"status": "none", "step": 0, "facts": [], "losses": [], "sentence": refused or plan}
-        first = [] if refused else ["advance", "batch", "run"]
-        return {**nothing, "words": words, "batches": batches, "possible": first}
+        data, sentence = plan
+        return {
+            "status": "none",
+            "step": 0,
+            "summary": _("cannot be trained") if refused else _("step 0 · on {data}").format(data=data),
+            "about": [refused or sentence],
+            "facts": [],
+            "losses": [],
+            "sentence": "",
+            "words": words,
+            "batches": batches,
+            "possible": [] if refused else ["advance", "batch", "run"],
+        }
     snapshot = live.snapshot
-    sentence = status_sentence(snapshot)
+    rows = facts(snapshot)
+    summary, about = [row["text"] for row in rows if row["short"]], []
     if model_name:  # before a click: what it trains, and shows from then on
-        takes_over = _("A step trains the copy of {name} that is in training, and shows it in the place of {shown}.")
-        sentence = in_turn(stopped(sentence), takes_over.format(name=name, shown=model_name))
+        sentence = _("A step trains the copy of {name} that is in training, and shows it in the place of {shown}.")
+        summary, about = [name, *summary], [sentence.format(name=name, shown=model_name)]
     onward = {"advance", "batch", "run", "pause" if snapshot.status in training.MOVING else "run"}
     possible = {"reset"} if snapshot.status in training.OVER else {*onward, "reset"}
     return {
         "status": snapshot.status,
         "step": snapshot.step,
-        "facts": facts(snapshot),
+        "summary": " · ".join(summary),
+        "about": about,
+        "facts": rows,
         "losses": live.current.curves.overview("loss", DRAWN) if live.current else [],
-        "sentence": sentence if own else training.watched_only(),
+        "sentence": status_sentence(snapshot) if own else training.watched_only(),
         "words": words,
         "batches": batches,
         "possible": sorted(possible if own else ()),
@@ -141,9 +150,9 @@ def strip(session: Session, model: TextModel, trained: bool) -> View:
     """
     current = training.training(session)
     refused = "" if current else no_training(model.network.ours, model.predicts)
-    plan, sizes = "", current.batches if current else None
+    plan, sizes = ("", ""), current.batches if current else None
     if not current and not refused:
-        plan = session.cached(PLAN, (model, language()), partial(training.plan_sentence, model))
+        plan = session.cached(PLAN, (model, language()), partial(training.plan_words, model))
         sizes = training.batch_sizes(session, None, training.usual_plan(model).settings)
         training.prepare_ahead(model)
     film, frames = film_data(current, session.training.film_cursor, by_channel() or not session.channels)

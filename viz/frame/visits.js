@@ -43,7 +43,8 @@ function stepsOfPages() {
 }
 
 /** @param {Given} given */
-export default function ({ data: { model, first }, parentElement, setTriggerValue }) {
+export default function ({ data: { model, first, language }, parentElement, setTriggerValue }) {
+  document.documentElement.lang = language;
   if (!parentElement.querySelector(".vitrine")) newRoot(parentElement, "");
   const begins = !bus.visits;
   const visits = (bus.visits ??= { model, address: location.href, push: stepsOfPages() });

@@ -578,7 +578,10 @@ class TokenBarHeader(TypedDict):
     source: list[TokenHeader]
     target: list[TokenHeader]
     notes: Sided
+    texts: list[str]
+    aside: bool
     badges: list[BadgeHeader] | None
+    check: BadgeHeader | None
     guesses: list[GuessHeader]
     pin: PinHeader
     pieces: PiecesHeader
@@ -617,6 +620,7 @@ class FilmHeader(TypedDict):
 
 
 class FactHeader(TypedDict):
+    short: bool
     text: str
     title: str
 
@@ -632,6 +636,8 @@ class BatchesHeader(TypedDict):
 class TrainingStripHeader(TypedDict):
     status: str
     step: int
+    summary: str
+    about: list[str]
     facts: list[FactHeader]
     losses: list[float]
     sentence: str

@@ -277,8 +277,8 @@ def _prepare(reference: weakref.ref[TextModel]) -> None:
         prepared().corpora(material, model.config.max_length, plan.settings.bpe_dropout)
 
 
-def plan_sentence(model: TextModel) -> str:
-    """Data and settings of the first click on a step, in a sentence."""
+def plan_words(model: TextModel) -> tuple[str, str]:
+    """Name of the data that the first click on a step trains on, and sentences about them and how it trains."""
     plan, known = usual_plan(model), str(model.training.get("data") or "")
     if plan.own:
         data_sentence = _("Trains on its run's own data: {data}.").format(data=data_name(plan.name))
@@ -291,7 +291,7 @@ def plan_sentence(model: TextModel) -> str:
     rate, smoothing = significant(plan.settings.rate), significant(plan.settings.label_smoothing)
     how = _("Rate {rate}, smoothing {smoothing}.").format(rate=rate, smoothing=smoothing)
     goes_on = _("Goes on from {name} as it is now; an untrained model begins on the page Training.")
-    return in_turn(data_sentence, how, goes_on.format(name=model.name))
+    return data_name(plan.name), in_turn(data_sentence, how, goes_on.format(name=model.name))
 
 
 def is_task(session: Session, model: TextModel) -> bool:

@@ -666,7 +666,10 @@ interface TokenBarHeader {
   source: TokenHeader[];
   target: TokenHeader[];
   notes: Record<string, any>;
+  texts: string[];
+  aside: boolean;
   badges: BadgeHeader[] | null;
+  check: BadgeHeader | null;
   guesses: GuessHeader[];
   pin: PinHeader;
   pieces: PiecesHeader;
@@ -701,6 +704,7 @@ interface FilmHeader {
 }
 
 interface FactHeader {
+  short: boolean;
   text: string;
   title: string;
 }
@@ -714,6 +718,8 @@ interface BatchesHeader {
 interface TrainingStripHeader {
   status: string;
   step: number;
+  summary: string;
+  about: string[];
   facts: FactHeader[];
   losses: number[];
   sentence: string;

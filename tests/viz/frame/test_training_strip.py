@@ -20,7 +20,6 @@ from tests.viz.frame.window import Window, open_window
 from tests.viz.no_server import no_server
 from viz.frame import channel, training_strip
 from viz.frame.drawing import PageLayout
-from viz.i18n.catalogue import use
 from viz.pages.training import runs
 from viz.state import training
 from viz.state.session import Key, Session, current_session
@@ -73,19 +72,18 @@ def test_before_a_click_it_is_said_which_model_is_trained(begun):
     ours, other = (training_strip.strip_data(begun, "", model_name=shown) for shown in ("", "another"))
     assert (ours["words"]["of"], other["words"]["of"]) == (name, name)
     said = f"A step trains the copy of {name} that is in training, and shows it in the place of another."
-    assert said in other["sentence"]
-    assert said not in ours["sentence"]
+    assert (ours["summary"], ours["about"]) == ("step 0", [])
+    assert (other["summary"], other["about"]) == (f"{name} · step 0", [said])
     begun.advance(30)
     settled(begun)
-    assert training_strip.strip_data(begun, "", model_name="another")["sentence"] == f"finished. {said}"
-    use("zh")
-    try:
-        stands, follows = training_strip.strip_data(begun, "", model_name="another")["sentence"].split("。", 1)
-    finally:
-        use("en")
-    assert " " not in stands
-    assert follows[0] != " "
-    assert training_strip.strip_data(None, "", "plan", model_name="another")["words"]["of"] == "another"
+    assert training_strip.strip_data(begun, "", model_name="another")["sentence"] == "finished"
+    assert training_strip.strip_data(None, "", model_name="another")["words"]["of"] == "another"
+
+
+def test_before_a_training_its_data_are_said_and_the_small_print_is_apart():
+    data = training_strip.strip_data(None, "", ("sentences made by rule", "Trains on them. Rate 3."))
+    assert (data["summary"], data["about"]) == ("step 0 · on sentences made by rule", ["Trains on them. Rate 3."])
+    assert (data["sentence"], data["facts"]) == ("", [])
 
 
 def test_after_a_click_the_page_is_drawn_however_soon_the_step_is_done(begun):
@@ -165,7 +163,8 @@ def test_it_says_where_a_run_stands_and_how_long_it_takes(begun):
     assert data["possible"] == ["advance", "batch", "pause", "reset", "run"]
     assert (data["status"], data["step"], len(data["losses"])) == ("running", 2, 2)
     step, loss, rate, left = data["facts"]
-    assert step == {"text": "step 2", "title": "of 30"}
+    assert step == {"short": True, "text": "step 2", "title": "of 30"}
+    assert data["summary"] == f"step 2 · {loss['text']}"
     assert loss["title"] == str(begun.current.curves.latest("loss"))
     assert rate["text"] == f"{snapshot.tokens_per_second:,.0f} tokens/s"
     minutes, seconds = left["text"].removesuffix(" left").split(":")
@@ -206,7 +205,8 @@ def test_what_does_not_simply_run_is_said(begun):
         training_strip.status_sentence(replace(snapshot, status="paused", unseen=True)) == "paused: nobody was looking"
     )
     refused = training_strip.strip_data(None, "it has no gradients")
-    assert (refused["sentence"], refused["possible"]) == ("it has no gradients", [])
+    assert (refused["summary"], refused["about"]) == ("cannot be trained", ["it has no gradients"])
+    assert refused["possible"] == []
     assert training_strip.strip_data(None, "")["possible"] == ["advance", "batch", "run"]
 
 
