@@ -73,12 +73,12 @@ def test_the_thumbnails_show_differences_in_their_own_colours(visit):
     atlas = page.locator(".vitrine.heads canvas.atlas")
     eventually(page, lambda: atlas.evaluate(HUES)["blue"] > 100)
     page.get_by_role("button", name="Pin").click()
-    expect(page.locator(".pin .kept")).to_be_visible()
+    expect(page.locator(".pinned")).to_be_visible()
     source(page).fill("He is a teacher.")
     click(page, "differences")
     eventually(page, lambda: min(atlas.evaluate(HUES)[hue] for hue in ("purple", "green")) > 20)
     expect(page.locator(".vitrine.heatmap .aside")).to_contain_text("pinned:")
-    click(page, "values")
+    click(page, "differences")
     eventually(page, lambda: atlas.evaluate(HUES)["purple"] == 0)
 
 

@@ -69,5 +69,5 @@ def test_the_chosen_head_comes_first_and_the_rest_can_be_cancelled(visit):
     field(page).fill("To be")
     expect(bar(page)).to_be_hidden()
     expect(waiting(page)).to_have_count(0)
-    expect(page.locator(".badge.passed").first).to_be_visible()
+    expect(page.locator(".check.passed")).to_be_visible()
     expect(page.locator(".vitrine.heatmap")).not_to_contain_text("each cell is the largest")

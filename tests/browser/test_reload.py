@@ -27,6 +27,7 @@ def test_the_pin_and_the_lit_token_are_there_after_a_reload(visit, model):
     expect(page.locator(".tokens.source .gone")).to_have_text(gone)
     expect(chips(page, "source").nth(2)).to_have_class("chip lit")
     stands_still(page)
+    page.get_by_role("button", name="● pinned").click()
     page.get_by_role("button", name="unpin").click()
     eventually(page, lambda: "pinned" not in page.url)
 

@@ -16,9 +16,12 @@ DATA = {
     "source": [{"label": "a", "special": False}],
     "target": [],
     "notes": {"source": "", "target": ""},
+    "texts": ["a"],
+    "aside": False,
     "badges": [],
+    "check": {"text": "0 checks", "passed": True, "title": ""},
     "guesses": [{"title": "b →", "choices": [{"token": 5, "label": "c", "probability": 0.25}]}],
-    "words": {"source": "Source", "target": "Target", "guess": "go on", "fold": "fold"},
+    "words": {"source": "Source", "target": "Target", "guess": "go on", "fold": "fold", "unfold": "unfold", "follow": "checks follow"},
     "pieces": {"found": True, "merged": False, "words": {"merge": "merge", "about": "about"}},
     "changed": {"text": "", "refused": "", "words": {}},
     "pin": {
@@ -26,7 +29,7 @@ DATA = {
         "differing": False,
         "alignments": {side: {"inserted": [], "deleted": []} for side in ("source", "target")},
         "changes": [{"title": "head", "unit": "weight", "items": [ITEM]}],
-        "words": dict.fromkeys(("keep", "explanation", "pinned", "values", "differences", "leave", "most", "all"), "w"),
+        "words": dict.fromkeys(("keep", "explanation", "pinned", "differences", "about", "release"), "w"),
     },
 }
 
@@ -41,6 +44,8 @@ def show(page, **changes):
 )
 def test_what_stays_the_same_is_not_drawn_again_between_press_and_release(page, part, said):
     show(page)
+    if "change" in part:
+        page.locator(".pinned").click()
     pressed = page.locator(part).first
     pressed.hover()
     page.mouse.down()
@@ -50,29 +55,49 @@ def test_what_stays_the_same_is_not_drawn_again_between_press_and_release(page, 
     other = {**DATA["pin"], "changes": [{"title": "head", "unit": "weight", "items": [{**ITEM, "label": "2.1"}]}]}
     guesses = [{"title": "b →", "choices": [{"token": 6, "label": "d", "probability": 0.5}]}]
     show(page, pin=other, guesses=guesses)
-    assert page.locator(part).first.inner_text().startswith("d" if "choice" in part else "head:")
-    assert "2.1" in page.locator(".changes .change").first.inner_text()
+    assert page.locator(part).first.inner_text().startswith("d" if "choice" in part else "2.1")
+    assert "2.1" in page.locator(".changes .change").first.text_content()
 
 
-def test_a_click_folds_the_bar_and_the_next_unfolds_it(page):
-    show(page, badges=[{"text": "rows", "passed": True, "title": ""}, {"text": "odd", "passed": False, "title": ""}])
-    tokens, button = page.locator(".tokens.source"), page.locator(".fold")
-    assert (tokens.is_visible(), button.get_attribute("aria-expanded")) == (True, "true")
+PASSED = {"text": "rows", "passed": True, "title": "largest"}
+FAILED = {"text": "odd", "passed": False, "title": "why"}
+
+
+def test_a_click_folds_the_line_and_the_next_unfolds_it(page):
+    page.evaluate("localStorage.clear()")
+    show(page, badges=[PASSED])
+    tokens, brief, button = page.locator(".tokens.source"), page.locator(".brief"), page.locator(".fold")
+    assert (tokens.is_visible(), brief.is_visible(), button.get_attribute("aria-expanded")) == (True, False, "true")
     button.click()
-    assert (tokens.is_visible(), button.get_attribute("aria-expanded")) == (False, "false")
-    assert page.locator(".badge.failed").is_visible()
-    assert not page.locator(".badge.passed").is_visible()
-    show(page)
+    assert (tokens.is_visible(), brief.inner_text(), button.get_attribute("aria-expanded")) == (False, "a", "false")
+    assert page.locator(".check").is_visible()
+    show(page, badges=[PASSED])
     assert not tokens.is_visible()
-    button.click()
+    brief.click()
     assert tokens.is_visible()
 
 
+def test_the_chip_of_all_checks_opens_their_list_and_is_first_and_red_where_one_fails(page):
+    show(page, badges=[PASSED], check=PASSED)
+    chip = page.locator(".check")
+    colour = "(chip) => getComputedStyle(chip).backgroundColor"
+    before = chip.evaluate(colour)
+    show(page, badges=[FAILED, PASSED], check=FAILED)
+    first = min(page.locator(".cluster > :visible").all(), key=lambda each: each.bounding_box()["x"])
+    assert first.text_content() == chip.text_content() == "✗ odd"
+    assert chip.evaluate(colour) != before
+    assert not page.locator(".badges").is_visible()
+    chip.click()
+    assert page.locator(".badges .row").all_inner_texts() == ["✗ odd\nwhy", "✓ rows\nlargest"]
+    page.keyboard.press("Escape")
+    assert not page.locator(".badges").is_visible()
+
+
 def test_checks_that_follow_are_grey_and_can_be_read(page):
-    show(page, badges=[{"text": "rows", "passed": True, "title": ""}])
+    show(page, badges=[PASSED], check=PASSED)
     page.evaluate("document.body.style.setProperty('--st-text-color', 'rgb(49, 51, 63)')")
-    show(page, badges=None)
-    badge = page.locator(".badge")
+    show(page, badges=None, check=None)
+    badge = page.locator(".check")
     assert badge.inner_text() == "… rows"
     styles = badge.evaluate("(badge) => [getComputedStyle(badge).color, getComputedStyle(badge).backgroundColor]")
     (text, opacity), (under, share) = map(channels, styles)

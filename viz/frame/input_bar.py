@@ -25,8 +25,12 @@ if TYPE_CHECKING:
 
 def show_controls(model: TextModel) -> list[DeltaGenerator]:
     """The button; gives the places of the source's field and, where the model has a target, of the target's."""
-    two = model.kind in TWO_STACKS
-    source, *target, button = st.columns([10, 10, 3] if two else [20, 3], vertical_alignment="bottom")
+    with st.container(key="texts"):
+        return _show_controls(model)
+
+
+def _show_controls(model: TextModel) -> list[DeltaGenerator]:
+    source, *target, button = st.columns(3 if model.kind in TWO_STACKS else 2, vertical_alignment="center")
     act, name, explanation = action(model)
     if current_session().what_if.changes:
         explanation += " · " + _("What-if changes count: the changed model writes")

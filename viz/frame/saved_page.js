@@ -2,10 +2,10 @@
 // needs no server; all others are quiet, and look so.
 
 const BLOCKED = ":host { --saved: 1; } canvas, button { cursor: default !important; } .head, .chip, .controls .step { cursor: pointer !important; }"
-  + " button:disabled { pointer-events: none; } .go, .legend > button, .pin .act, .pieces .act, .changed .act { display: none !important; }";
+  + " button:disabled { pointer-events: none; } .go, .legend > button, .pin .act, .what-is-pinned .act, .pieces .act, .changed .act, .fold { display: none !important; }";
 /** @type {Record<string, string>} */
 const USES = { // buttons that do something here, by the component
-  "frame/token_bar": ".chip, .changes .first > .act",
+  "frame/token_bar": ".chip, .check, .pinned",
   "pages/attention/steps": ".chip",
   "pages/attention/head_grid": ".head",
   "pages/map/model_map": ".areas button",

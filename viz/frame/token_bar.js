@@ -2,93 +2,174 @@ import { unpack } from "../web/bytes.js";
 import { element, ending, newRoot, shorten, write } from "../web/elements.js";
 import { bus, hover, keepHeld } from "../web/bus.js";
 import { lightChips, showChips, shown } from "../web/chips.js";
+import { newPopover } from "../web/popover.js";
 
-// The tokens of both sides, what was cut off, and the check badges.
-// The bar around this component stays on top, on the page's background. By hand: CSS would need :has(), which the
-// browser evaluates again at every change of the page, and Streamlit's colours are variables inside components only.
-/** @param {HTMLElement} parentElement */
-function stayOnTop(parentElement) {
+// The line of the header that stays in sight: both sides' tokens or, folded, the texts in small; the checks; the pin. What
+// stands above it, texts and notes, scrolls away.
+
+const AROUND = 10; // pixels between the header's upper edge and the line that stays
+const PHONE = "(max-width: 640px)";
+
+/** @param {Root} root */
+function placeHeader(root) {
+  const { bar, cluster } = root;
+  if (!bar) return;
+  const above = cluster.getBoundingClientRect().top - bar.getBoundingClientRect().top - AROUND;
+  const sticky = bar.parentElement;
+  sticky.style.top = root.opened ? "0px" : `${-Math.max(0, above)}px`;
+  sticky.style.setProperty("--cluster", `${cluster.offsetWidth}px`); // as wide is the column of the button above
+}
+
+// The header on the page's background. By hand: CSS would need :has(), which the browser evaluates again at every change of
+// the page, and Streamlit's colours are variables inside components only.
+/** @param {Root} root @param {HTMLElement} parentElement */
+function attachHeader(root, parentElement) {
   const host = parentElement.getRootNode().host ?? parentElement;
   const bar = host.closest(".st-key-input_bar");
-  if (!bar) return;
+  const texts = bar?.querySelector(".st-key-texts");
+  if (!texts) return () => {};
+  root.bar = bar;
   bar.parentElement.classList.add("vitrine-sticky");
   const paint = () => (bar.style.backgroundColor = getComputedStyle(host).getPropertyValue("--st-background-color"));
   paint();
-  bar.themed?.disconnect();
-  bar.themed = new MutationObserver(() => requestAnimationFrame(paint)); // another theme is chosen, by whom ever
-  bar.themed.observe(bar.closest(".stApp"), { attributeFilter: ["class"] });
+  const themes = new MutationObserver(() => requestAnimationFrame(paint)); // another theme is chosen, by whom ever
+  themes.observe(bar.closest(".stApp"), { attributeFilter: ["class"] });
+  const sizes = new ResizeObserver(() => placeHeader(root));
+  for (const part of [bar, root.cluster]) sizes.observe(part);
+  const scrolled = new IntersectionObserver(([{ isIntersecting }]) => {
+    root.classList.toggle("short", !isIntersecting); // folded, or scrolled away
+    showFold(root);
+  });
+  scrolled.observe(texts);
+  const ends = new AbortController();
+  bar.addEventListener("focusin", () => root.classList.contains("short") && texts.contains(document.activeElement) && open(root, true), ends);
+  bar.addEventListener("focusout", (/** @type {FocusEvent} */ { relatedTarget }) => bar.contains(relatedTarget) || open(root, false), ends);
+  return () => {
+    for (const each of [themes, sizes, scrolled]) each.disconnect();
+    ends.abort();
+  };
 }
 
-// Folded, the bar is one line: what it says of the tokens, of what is changed and pinned. The browser remembers it.
-const FOLDED = "vitrine.folded";
+// The texts over the page, where that is scrolled.
+/** @param {Root} root @param {boolean} opened */
+function open(root, opened) {
+  root.opened = opened;
+  placeHeader(root);
+  showFold(root);
+}
+
+// The browser remembers whether the header is folded: on pages about the text, on others, and on a phone, where at first it is.
+/** @param {Root} root */
+const foldKey = (root) => (matchMedia(PHONE).matches ? "vitrine.folded.phone" : root.aside ? "vitrine.folded.aside" : "vitrine.folded");
 
 /** @param {Root} root */
-function foldButton(root) {
-  const button = element("button", "act fold");
-  button.type = "button";
-  button.addEventListener("click", () => {
-    const folded = !root.classList.contains("folded");
-    try {
-      if (folded) localStorage.setItem(FOLDED, "1");
-      else localStorage.removeItem(FOLDED);
-    } catch {
-      /* no storage is allowed: it stands as it is until the page is loaded again */
-    }
-    fold(root, folded);
-  });
-  return button;
-}
-
-/** @param {Root} root @param {boolean} folded */
-function fold(root, folded) {
-  root.classList.toggle("folded", folded);
-  const button = root.querySelector(".fold");
-  button.setAttribute("aria-expanded", !folded);
-  write(button, folded ? "▼" : "▲");
-}
-
-function wasFolded() {
+function isFolded(root) {
+  const key = foldKey(root);
+  const usual = key === "vitrine.folded" ? "0" : "1";
   try {
-    return localStorage.getItem(FOLDED) !== null;
+    return (localStorage.getItem(key) ?? root.folds?.[key] ?? usual) === "1";
   } catch {
-    return false;
+    return (root.folds?.[key] ?? usual) === "1"; // no storage is allowed: it stands so until the page is loaded again
   }
+}
+
+/** @param {Root} root */
+function fold(root) {
+  const folded = isFolded(root);
+  root.classList.toggle("folded", folded);
+  root.bar?.parentElement.classList.toggle("folded", folded);
+  showFold(root);
+}
+
+/** @param {Root} root */
+function showFold(root) {
+  const isOpen = !root.classList.contains("folded") && (root.opened || !root.classList.contains("short"));
+  root.fold.setAttribute("aria-expanded", isOpen);
+  root.fold.title = isOpen ? root.words?.fold : root.words?.unfold;
+  root.fold.setAttribute("aria-label", root.fold.title);
+  write(root.fold, isOpen ? "▴" : "▾");
+}
+
+/** @param {Root} root */
+function turnFold(root) {
+  const [folded, isOpen] = [root.classList.contains("folded"), root.fold.getAttribute("aria-expanded") === "true"];
+  if (isOpen && root.opened && root.classList.contains("short")) return open(root, false);
+  if (folded || isOpen) {
+    const key = foldKey(root);
+    root.folds = { ...root.folds, [key]: folded ? "0" : "1" };
+    try {
+      localStorage.setItem(key, root.folds[key]);
+    } catch {
+      /* see above */
+    }
+    fold(root);
+  }
+  if (isOpen) return;
+  open(root, true);
+  bus.views.get("source")?.parent.querySelector("input")?.focus({ preventScroll: true });
 }
 
 /** @param {HTMLElement} parentElement */
 function build(parentElement) {
   const root = newRoot(parentElement, "bar");
-  const rows = root.appendChild(element("div", "rows"));
-  for (const side of /** @type {const} */ (["source", "target"])) {
-    rows.appendChild(element("div")).appendChild(element("div", "tokens " + side)).setAttribute("role", "list");
-  }
-  root.appendChild(element("div", "guesses"));
+  const notes = root.appendChild(element("div", "notes"));
+  notes.append(element("div", "note"), element("div", "note"));
   const line = root.appendChild(element("div", "line"));
-  line.append(element("div", "badges"), element("div", "changed"), element("div", "pieces"), element("div", "pin"), foldButton(root));
-  root.appendChild(element("div", "changes"));
-  fold(root, wasFolded());
-  root.stop = lightChips(root);
+  root.brief = line.appendChild(element("button", "brief"));
+  for (const side of /** @type {const} */ (["source", "target"])) {
+    line.appendChild(element("div", `tokens ${side}`)).setAttribute("role", "list");
+  }
+  line.appendChild(element("div", "guesses"));
+  root.cluster = line.appendChild(element("div", "cluster"));
+  root.check = newPopover("check");
+  root.check.panel.append(element("div", "badges"));
+  root.pinned = newPopover("act pinned");
+  root.fold = element("button", "fold");
+  for (const button of [root.brief, root.fold]) {
+    button.type = "button";
+    button.addEventListener("click", () => turnFold(root));
+  }
+  const pin = element("div", "pin");
+  root.cluster.append(element("div", "changed"), element("div", "pieces"), root.check.opener, root.check.panel, pin, root.pinned.opener, root.pinned.panel, root.fold);
+  root.pinned.panel.append(element("div", "what-is-pinned"), element("div", "changes"));
+  const silent = lightChips(root);
+  const detach = attachHeader(root, parentElement);
+  root.stop = () => {
+    silent();
+    detach();
+  };
   return root;
 }
 
 // The checks of this input; none while they follow: then those of the input before stand there in grey.
-/** @param {Root} parent @param {BadgeHeader[] | null} badges @param {string} follow */
-function showBadges(parent, badges, follow) {
-  if (!badges) {
-    if (!parent.children.length) badges = [{ text: follow, passed: null, title: "" }];
-    for (const badge of parent.children) {
-      Object.assign(badge, { className: "badge waiting", title: follow });
-      write(badge, "…" + badge.textContent.slice(1));
+/** @param {Root} root @param {TokenBarHeader} header */
+function showChecks(root, { badges, check, words }) {
+  const [list, { opener }] = [root.querySelector(".badges"), root.check];
+  if (!badges || !check) {
+    if (!opener.textContent) write(opener, `… ${words.follow}`);
+    for (const badge of [opener, ...list.querySelectorAll(".badge")]) {
+      badge.className = badge.className.replace(/passed|failed|unknown/, "waiting");
+      badge.title = words.follow;
+      write(badge, `…${badge.textContent.slice(1)}`);
     }
+    return;
   }
-  if (!badges) return;
-  shorten(parent, badges.length);
-  badges.forEach(({ text, passed, title }, index) => {
-    const badge = /** @type {HTMLElement} */ (parent.children[index] ?? parent.appendChild(element("span")));
-    badge.className = "badge " + (passed === null ? "unknown" : passed ? "passed" : "failed");
-    badge.title = title;
-    write(badge, (passed === null ? "? " : passed ? "✓ " : "✗ ") + text);
+  showBadge(opener, check, "check");
+  opener.title = check.title;
+  opener.hidden = !badges.length;
+  shorten(list, badges.length);
+  badges.forEach((badge, index) => {
+    const row = list.children[index] ?? list.appendChild(element("div", "row"));
+    if (!row.children.length) row.append(element("span"), element("div", "muted"));
+    showBadge(row.children[0], badge, "badge");
+    write(row.children[1], badge.title);
   });
+}
+
+/** @param {Element} node @param {BadgeHeader} badge @param {string} classes */
+function showBadge(node, { text, passed }, classes) {
+  node.className = `${classes} ${passed === null ? "unknown" : passed ? "passed" : "failed"}`;
+  write(node, (passed === null ? "? " : passed ? "✓ " : "✗ ") + text);
 }
 
 // Whether a part shows this already: drawn again between press and release, its buttons would lose the click.
@@ -123,43 +204,46 @@ function showGuesses(parent, guesses, hint, choose) {
   parent.replaceChildren(...rows);
 }
 
-// The pin: a button to keep this trace, or what is kept, how to see it and how to let it go.
-/** @param {Root} parent @param {PinHeader} header @param {(name: string) => void} act */
-function showPin(parent, { kept, differing, words }, act) {
-  /** @param {string} text @param {string} name @param {boolean} [pressed] */
-  const button = (text, name, pressed) => {
-    const made = element("button", "act", text);
-    made.type = "button";
-    if (pressed !== undefined) made.setAttribute("aria-pressed", pressed);
-    made.addEventListener("click", () => act(name));
-    return made;
-  };
+/** @param {string} text @param {() => void} act @param {boolean} [pressed] */
+function newButton(text, act, pressed) {
+  const button = element("button", "act", text);
+  button.type = "button";
+  if (pressed !== undefined) button.setAttribute("aria-pressed", String(pressed));
+  button.addEventListener("click", act);
+  return button;
+}
+
+// The pin: a button to keep this trace; or whether views show differences from it, and behind a button what is kept.
+/** @param {Root} root @param {PinHeader} header @param {(name: string) => void} act */
+function showPin(root, { kept, differing, words }, act) {
+  const { opener, panel } = root.pinned;
+  const parent = root.querySelector(".pin");
   if (shows(parent, kept, differing, words)) return;
+  opener.hidden = !kept;
   if (!kept) {
-    const keep = button(`⚲ ${words.keep}`, "keep");
+    panel.hidePopover();
+    panel.firstElementChild.replaceChildren();
+    const keep = newButton(words.keep, () => act("keep"));
     keep.title = words.explanation;
     return parent.replaceChildren(keep);
   }
-  const name = element("span", "kept");
-  name.append(element("b", "", `● ${words.pinned} `), element("bdi", "", kept.text), element("span", "muted", ` · ${kept.model}`));
-  name.title = kept.text;
-  parent.replaceChildren(
-    name,
-    button(words.values, "values", !differing),
-    button(words.differences, "differences", differing),
-    button(words.release, "release"),
-  );
+  write(opener, `● ${words.pinned}`);
+  opener.title = words.about;
+  parent.replaceChildren(newButton(words.differences, () => act(differing ? "values" : "differences"), differing));
+  const name = element("div", "kept");
+  name.append(element("bdi", "", kept.text), element("span", "muted", ` · ${kept.model}`));
+  panel.firstElementChild.replaceChildren(name, newButton(words.release, () => act("release")));
 }
 
-// The largest change of each kind, and all that are listed when asked for; a click on one selects it.
+// The largest changes of each kind; a click on one selects it.
 /** @param {Root} parent @param {PinHeader} header @param {(act: any) => void} act */
 function showChanges(parent, { kept, changes, words }, act) {
-  /** @param {any} given @param {string} unit @param {string} [title] */
-  const item = ({ label, value, exact, act: place, token }, unit, title = "") => {
+  /** @param {any} given @param {string} unit */
+  const item = ({ label, value, exact, act: place, token }, unit) => {
     const made = element("button", "change");
     made.type = "button";
     made.title = `${unit}: ${exact}`;
-    made.append(...(title ? [element("span", "muted", title)] : []), element("bdi", "label", shown(label)), element("span", "muted", value));
+    made.append(element("bdi", "label", shown(label)), element("span", "muted", value));
     made.addEventListener("click", () => {
       bus.sought = performance.now(); // the plot that shows it comes into view
       act(place);
@@ -172,32 +256,19 @@ function showChanges(parent, { kept, changes, words }, act) {
   };
   const waiting = kept && !changes; // they follow: those of before stand there in grey
   parent.classList.toggle("waiting", Boolean(waiting));
-  if (waiting && !parent.children.length) parent.append(element("div", "first muted", words.follow));
+  if (waiting && !parent.children.length) parent.append(element("div", "muted", words.follow));
   if (waiting) return;
   if (shows(parent, kept, changes, words)) return;
   if (!kept || !changes) return parent.replaceChildren();
-  if (!changes.length) return parent.replaceChildren(element("div", "first muted", words.none));
-  const first = element("div", "first");
-  first.append(element("span", "muted", words.most), ...changes.map(({ title, unit, items }) => item(items[0], unit, `${title}:`)));
-  const more = element("button", "act", words.all);
-  more.type = "button";
-  const lists = element("div", "lists");
-  for (const { title, unit, items } of changes) {
-    const list = lists.appendChild(element("div", "list"));
+  if (!changes.length) return parent.replaceChildren(element("div", "muted", words.none));
+  const lists = changes.map(({ title, unit, items }) => {
+    const list = element("div", "list");
     const heading = list.appendChild(element("div", "heading", title));
     heading.appendChild(element("div", "muted", unit));
-    list.append(...items.map((each) => item(each, unit)));
-  }
-  /** @param {boolean} wanted */
-  const open = (wanted) => {
-    parent.dataset.open = String(wanted);
-    lists.hidden = !wanted;
-    more.setAttribute("aria-expanded", wanted);
-  };
-  more.addEventListener("click", () => open(lists.hidden));
-  first.appendChild(more);
-  open(parent.dataset.open === "true");
-  parent.replaceChildren(first, lists);
+    list.append(...items.map((/** @type {any} */ each) => item(each, unit)));
+    return list;
+  });
+  parent.replaceChildren(...lists);
 }
 
 // Whether pieces of a word are shown as one, where there are such.
@@ -242,10 +313,11 @@ function showAlignment(tokens, { inserted, deleted }) {
   }
 }
 
-// The chips of both sides, and beneath them what was cut off.
-/** @param {Root} root @param {Element} rows @param {TokenBarHeader} data */
-function showTokens(root, rows, data) {
-  for (const side of /** @type {const} */ (["source", "target"])) {
+// The chips of both sides, and above them notes.
+/** @param {Root} root @param {TokenBarHeader} data */
+function showTokens(root, data) {
+  const sides = /** @type {const} */ (["source", "target"]);
+  sides.forEach((side, index) => {
     const tokens = root.querySelector(".tokens." + side);
     const labels = data[side].map(({ label }) => label);
     const special = data[side].map((token) => token.special);
@@ -254,10 +326,12 @@ function showTokens(root, rows, data) {
     tokens.querySelectorAll(".gone").forEach((/** @type {any} */ made) => made.remove());
     showChips(tokens, labels, special, side, (...token) => root.choose(...token));
     showAlignment(tokens, data.pin.alignments[side]);
-    tokens.nextElementSibling?.remove();
-    if (data.notes[side]) tokens.after(element("div", "note", data.notes[side]));
-  }
-  rows.classList.toggle("one", !data.target.length);
+    const note = root.querySelector(".notes").children[index];
+    write(note, data.notes[side]);
+    note.title = data.notes[side];
+  });
+  write(root.brief, data.texts.join(" → "));
+  root.classList.toggle("one", !data.target.length);
 }
 
 /** @param {Given} given */
@@ -265,22 +339,22 @@ export default function ({ data: bytes, parentElement, setTriggerValue }) {
   /** @type {TokenBarHeader & Behind} */
   const data = unpack(bytes);
   const root = parentElement.querySelector(".vitrine") ?? build(parentElement);
+  const line = root.querySelector(".line");
+  Object.assign(root, { words: data.words, aside: data.aside });
+  fold(root);
   root.choose = (/** @type {string} */ side, /** @type {number} */ position) => setTriggerValue("token", { side, position });
-  const rows = root.querySelector(".rows");
-  if (!shows(rows, data.source, data.target, data.notes, data.pin.alignments, data.words)) showTokens(root, rows, data);
+  if (!shows(line, data.source, data.target, data.notes, data.texts, data.pin.alignments, data.words)) showTokens(root, data);
   root.guess = (/** @type {number} */ number, /** @type {number} */ token) => setTriggerValue("guess", { number, token });
   showGuesses(root.querySelector(".guesses"), data.guesses, data.words.guess, (...guess) => root.guess(...guess));
-  showBadges(root.querySelector(".badges"), data.badges, data.words.follow);
-  root.querySelector(".fold").title = data.words.fold;
+  showChecks(root, data);
   root.restore = () => setTriggerValue("restore", true);
   showChanged(root.querySelector(".changed"), data.changed, () => root.restore());
   bus.merged = data.pieces.merged;
   root.merge = () => setTriggerValue("pieces", true);
   showPieces(root.querySelector(".pieces"), data.pieces, () => root.merge());
   root.act = (/** @type {string} */ name) => setTriggerValue("pin", name);
-  showPin(root.querySelector(".pin"), data.pin, (name) => root.act(name));
+  showPin(root, data.pin, (name) => root.act(name));
   root.change = (/** @type {any} */ place) => setTriggerValue("change", place);
   showChanges(root.querySelector(".changes"), data.pin, (place) => root.change(place));
-  stayOnTop(parentElement);
   return ending(root);
 }

@@ -1,8 +1,8 @@
-"""The token bar under the texts: both sides' tokens, what the model guesses, the checks of the trace, and the pin."""
+"""The line of the header that stays in sight: both sides' tokens, what the model guesses, the checks, and the pin."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 from model.runtime import cancellation
@@ -16,6 +16,7 @@ from viz.state.texts import model_and_text, write_source
 from viz.state.token_groups import merged, run_of, text_groups, turn
 from viz.state.what_if import elsewhere, note
 from viz.ui import long_text
+from viz.ui.parts import no_views
 
 if TYPE_CHECKING:
     from model.analysis.checks import Check
@@ -24,8 +25,13 @@ if TYPE_CHECKING:
     from model.analysis.pieces import Pieces
     from model.inference.decoding import Guess
     from model.inference.text_model import TextModel
+    from model.text.tokenizer import Tokens
+    from viz.frame.drawing import PageLayout
 
 _token_bar = component("frame/token_bar")
+
+
+BRIEF = 200  # characters of a text in the folded header
 
 
 def token_bar(session: Session, later: bool = False) -> View:
@@ -40,8 +46,6 @@ def token_bar(session: Session, later: bool = False) -> View:
     """
     from model.text.tokenizer import Tokens
 
-    cut = _("{count} tokens left out: this model reads {length}")
-    length = session.model.config.max_length
     sides = {"source": session.source, "target": session.target or Tokens([], [])}
     runs = merged(session)
     labels = {side: runs[side].labels if side in runs else tokens.labels for side, tokens in sides.items()}
@@ -49,25 +53,21 @@ def token_bar(session: Session, later: bool = False) -> View:
         side: [{"label": label, "special": label in session.trace.special_labels} for label in of_side]
         for side, of_side in labels.items()
     }
-    notes = {
-        side: cut.format(count=f"{tokens.left_out:,}", length=f"{length:,}") if tokens.left_out else ""
-        for side, tokens in sides.items()
-    }
-    if session.origin and session.target:
-        origins = {
-            "data": _("from the data, not written by the model"),
-            "trained": _(
-                "written by the model as it was; press the button beside the text, and the model as it is now writes it"
-            ),
-        }
-        notes["target"] = " · ".join(filter(None, [origins[session.origin], notes["target"]]))
     job = None if later or not long_text.is_very_long(session) else long_text.long_text_job(session)
     badges = None if later else badges_of(session) if job is None else badges_of_job(job)
     compared = not later and (job is None or job.compared)
-    words = {"source": _("Source tokens"), "target": _("Target tokens"), "guess": _("Click to put it into the text")}
-    words |= {"fold": _("Fold or unfold this bar"), "follow": _("checks follow")}
+    words = {
+        "source": _("Source tokens"),
+        "target": _("Target tokens"),
+        "guess": _("Click to put it into the text"),
+        "fold": _("Fold the header"),
+        "unfold": _("Show the texts"),
+        "follow": _("checks follow"),
+    }
     guesses = [_guess(guess, session.model) for guess in session.model.guesses(session.trace)]
-    data |= {"notes": notes, "badges": badges, "words": words, "guesses": guesses, "pin": pinned(session, compared)}
+    data |= {"notes": notes(session), "texts": brief(session), "aside": is_aside(session.stage), "words": words}
+    data |= {"badges": badges, "check": None if badges is None else check_chip(badges)}
+    data |= {"guesses": guesses, "pin": pinned(session, compared)}
     data["pieces"] = {"found": bool(text_groups(session)), "merged": bool(runs), "words": _pieces_words()}
     config = session.model.config
     not_made = (translate_error(session.what_if.refused), elsewhere(session.what_if, session.trace, config))
@@ -79,6 +79,72 @@ def token_bar(session: Session, later: bool = False) -> View:
     acts: dict[str, Answer | None] = {"token": on_token, "guess": on_guess, "pin": on_pin}
     acts |= {"change": on_change, "restore": on_restore, "pieces": on_pieces}
     return PackedView(_token_bar, Key.TOKENS, pack(data), acts)
+
+
+def is_aside(stage: PageLayout | None) -> bool:
+    """The page's content is not about the text, so that the header is folded at first."""
+    if stage is None:
+        return False
+    return stage.page in ("training", "checkpoints") or (stage.page == "lab" and stage.views is no_views)
+
+
+def brief(session: Session) -> list[str]:
+    """The texts, as the folded header has them."""
+    written = session.generation.text if session.generation else session.traced[1]
+    return [text[:BRIEF] for text in (session.traced[0], written) if text]
+
+
+def notes(session: Session) -> dict[str, str]:
+    """A note for each side: who wrote it, which of its tokens the model does not know, how many were cut off."""
+    model = session.model
+    sentences: dict[str, list[str]] = {"source": [], "target": []}
+    if session.origin and session.target:
+        origins = {
+            "data": _("from the data, not written by the model"),
+            "trained": _(
+                "written by the model as it was; press the button beside the text, and the model as it is now writes it"
+            ),
+        }
+        sentences["target"].append(origins[session.origin])
+    sides = {"source": (session.source, model.source_tokenizer)}
+    if session.target:
+        sides["target"] = session.target, model.target_tokenizer
+    for side, (tokens, tokenizer) in sides.items():
+        sentences[side] += unknown_note(tokens, tokenizer.unknown, session.trace.special_labels)
+        if tokens.left_out:
+            cut = _("{count} tokens left out: this model reads {length}")
+            sentences[side].append(cut.format(count=f"{tokens.left_out:,}", length=f"{model.config.max_length:,}"))
+    return {side: " · ".join(each) for side, each in sentences.items()}
+
+
+def unknown_note(tokens: Tokens, unknown: int | None, special: Collection[str]) -> list[str]:
+    """A sentence, where the model does not know some of these tokens; of special ones only that for unknown counts."""
+    text = [
+        token == unknown
+        for token, label in zip(tokens.ids, tokens.labels, strict=True)
+        if token == unknown or label not in special
+    ]
+    if not any(text):
+        return []
+    sentence = (
+        _("1 of {all} tokens is unknown to this model")
+        if sum(text) == 1
+        else _("{count} of {all} tokens are unknown to this model")
+    )
+    return [sentence.format(count=f"{sum(text):,}", all=f"{len(text):,}")]
+
+
+def check_chip(badges: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """All checks in one: those that fail count first, then those that cannot be made."""
+    passed = [badge["passed"] for badge in badges]
+    if len(badges) == 1 and passed != [True]:  # it speaks for itself
+        return dict(badges[0])
+    worst = False if False in passed else None if None in passed else True
+    if worst is True:
+        text = _("1 check") if len(badges) == 1 else _("{count} checks").format(count=len(badges))
+    else:
+        text = _("{count} of {all} checks").format(count=passed.count(worst), all=len(badges))
+    return {"text": text, "passed": worst, "title": _("What was checked on these tensors")}
 
 
 def badges_of(session: Session) -> list[dict[str, Any]]:
@@ -247,11 +313,9 @@ def pinned(session: Session, compared: bool = True) -> dict[str, Any]:
         "keep": _("Pin"),
         "explanation": _("Keep this trace as the reference: every view then shows the difference"),
         "pinned": _("pinned"),
-        "values": _("values"),
         "differences": _("differences"),
+        "about": _("What is pinned, and what has changed most"),
         "release": _("unpin"),
-        "most": _("changed most"),
-        "all": _("all changes"),
         "none": _("nothing differs from the pin"),
         "follow": _("what changed follows"),
     }

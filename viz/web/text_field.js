@@ -14,10 +14,10 @@ const SOON = 100; // and where it alone draws
 /** @param {HTMLElement} parentElement @param {string} key */
 function buildField(parentElement, key) {
   const root = newRoot(parentElement, "field");
+  root.label = root.appendChild(element("label"));
   const line = root.appendChild(element("div", "line"));
-  root.label = line.appendChild(element("label"));
+  root.input = line.appendChild(element("input"));
   root.several = line.appendChild(element("span", "several"));
-  root.input = root.appendChild(element("input"));
   root.note = root.appendChild(element("div", "cut muted"));
   root.note.setAttribute("role", "status");
   Object.assign(root.input, { type: "text", id: "text", autocomplete: "off", dir: "auto", spellcheck: false, enterKeyHint: "done" });

@@ -11,11 +11,13 @@ from model.capture.interventions import Causal
 from tests.test_app_kinds import write
 from tests.viz.components.test_registry import unpack
 from tests.viz.small import looking, small_model
-from viz.frame.token_bar import badges_of_checks, pinned, token_bar
+from viz.frame.drawing import PageLayout
+from viz.frame.token_bar import badges_of_checks, check_chip, is_aside, notes, pinned, token_bar
 from viz.state.serving import serving
 from viz.state.session import Key, Session
 from viz.state.texts import trace_fields
 from viz.state.what_if import CHANGES
+from viz.ui.parts import Views, no_views
 
 TEXT, OTHER = "The cat sees.", "The dog sees the cat."
 
@@ -152,3 +154,56 @@ def test_a_badge_says_in_how_many_attentions_it_is_true_and_what_rounding_explai
     assert made[1]["text"] == "fused = explicit: cannot be checked here"
     assert made[1]["title"].startswith("There is no second way to compare with")
     assert made[2]["text"] == "rows sum to 1 · 0.5 · encoder.layers.0.self_attention.weights"
+
+
+def badge(passed: bool | None) -> dict[str, Any]:
+    return {"text": "rows sum to 1", "passed": passed, "title": "why"}
+
+
+@pytest.mark.parametrize(
+    ("passed", "text", "worst"),
+    [
+        ([True] * 4, "4 checks", True),
+        ([True], "1 check", True),
+        ([True, None, True], "1 of 3 checks", None),
+        ([True, None, False, True], "1 of 4 checks", False),  # what fails is said first
+        ([None], "rows sum to 1", None),  # it speaks for itself
+    ],
+)
+def test_all_checks_are_one_chip(passed, text, worst):
+    chip = check_chip([badge(each) for each in passed])
+    assert (chip["text"], chip["passed"]) == (text, worst)
+
+
+def test_a_text_that_the_model_cannot_read_says_so(tmp_path):
+    """Special tokens do not count; one unknown token, none, and a target."""
+    model = small_model(tmp_path / "small")
+    session = looking(model, TEXT)
+    assert notes(session) == {"source": "", "target": ""}
+    session.trace_input(model, "Ж Щ Ю cat", "ЖЩ")
+    tokens, unknown = session.source, model.source_tokenizer.unknown
+    count = tokens.ids.count(unknown)
+    plain = sum(label not in session.trace.special_labels for label in tokens.labels)
+    assert count > 1
+    expected = f"{count} of {plain + count} tokens are unknown to this model"
+    assert notes(session)["source"] == expected == sent(session)["notes"]["source"]
+    assert notes(session)["target"].endswith("unknown to this model")
+    session.trace_input(model, "The cat sees Ж.", "")
+    if session.source.ids.count(unknown) == 1:
+        assert notes(session)["source"].startswith("1 of ")
+        assert notes(session)["source"].endswith(" tokens is unknown to this model")
+
+
+def test_the_header_is_folded_where_the_page_is_not_about_the_text(session):
+    def views(_model: Any) -> Any:
+        yield from ()
+
+    def folded(page: str, drawn: Views = views) -> bool:
+        return is_aside(PageLayout(session.model, False, drawn, "en", page))
+
+    assert [page for page in ("map", "attention", "training", "checkpoints", "lab") if folded(page)] == [
+        *("training", "checkpoints")
+    ]
+    assert folded("lab", no_views)  # its list, and not a card that has views of the text
+    assert not is_aside(None)
+    assert sent(session)["texts"] == [TEXT, session.generation.text if session.generation else session.traced[1]]
