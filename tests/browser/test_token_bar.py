@@ -21,7 +21,14 @@ DATA = {
     "badges": [],
     "check": {"text": "0 checks", "passed": True, "title": ""},
     "guesses": [{"title": "b →", "choices": [{"token": 5, "label": "c", "probability": 0.25}]}],
-    "words": {"source": "Source", "target": "Target", "guess": "go on", "fold": "fold", "unfold": "unfold", "follow": "checks follow"},
+    "words": {
+        "source": "Source",
+        "target": "Target",
+        "guess": "go on",
+        "fold": "fold",
+        "unfold": "unfold",
+        "follow": "checks follow",
+    },
     "pieces": {"found": True, "merged": False, "words": {"merge": "merge", "about": "about"}},
     "changed": {"text": "", "refused": "", "words": {}},
     "pin": {
