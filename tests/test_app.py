@@ -201,4 +201,4 @@ def test_another_model_is_looked_into_when_chosen(small, tmp_path):
     wide = open_checkpoint(tmp_path / "wide")
     assert_sound(app, wide)
     assert labels(app, "target") == wide.trace("The cat sees.").target_tokens
-    assert any("2+1" in caption.value and "4" in caption.value for caption in app.caption)
+    assert any("2+1" in caption.help and "4" in caption.help for caption in app.caption)  # in full on demand

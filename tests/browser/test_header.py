@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.browser.alone import mount
 from tests.browser.looking import eventually, source, stands_still
+from viz.components.registry import pack
 
 pytestmark = pytest.mark.browser
 
@@ -99,3 +101,24 @@ def test_theme_and_language_of_the_page_are_the_visitors(visit):
     page.get_by_role("radio", name="中文", exact=True).click()
     eventually(page, lambda: page.evaluate("document.documentElement.lang") == "zh")
     expect(page.get_by_role("button", name="菜单", exact=True)).to_be_visible()
+
+
+def test_letters_typed_while_the_field_is_off_the_page_are_in_the_next_one(page):
+    words = {
+        "label": "Source",
+        "text": "",
+        "edit": 0,
+        "first": "",
+        "placeholder": "",
+        "most": 99,
+        "words": {"long": ""},
+    }
+    mount(page, "web/text_field", pack(words), 400)
+    page.locator("input").focus()
+    page.keyboard.type("ab")
+    page.keyboard.press("ArrowLeft")
+    page.evaluate("window.ends.pop()()")
+    page.keyboard.type("cd")
+    mount(page, "web/text_field", pack(words), 400)
+    page.keyboard.type("e")
+    assert page.locator("input").input_value() == "acdeb"

@@ -109,10 +109,8 @@ def main() -> None:
             model = live.start
             shown_model.is_open(name)
         else:
-            opening = _("Opening {name} …").format(name=literal(name))
             place = summary if session.runs else first_page  # which is empty: what is opened is said there
-            with place, st.spinner(opening):  # seen where it takes half a second
-                model = shown_model.open_shown(here, name, OfferCancel(place, names))
+            model = shown_model.open_shown(here, name, OfferCancel(place, name, names))
             first_page.empty()
     except ValueError as error:
         words = {training.ENTRY: entry_name(live)} if live else {}
@@ -317,12 +315,14 @@ def entry_name(live: LiveTraining) -> str:
 
 @dataclass
 class OfferCancel:
-    """Where a model has taken a while to open, a button to show another; at each call the script can be interrupted.
+    """While a model is being opened, its name and the seconds that it has taken; after a while a button to show another.
+    At each call the script can be interrupted.
 
     place: an empty one, whose next element replaces these.
     """
 
     place: DeltaGenerator
+    name: str
     names: list[str]
     places: list[DeltaGenerator] = field(default_factory=list)
     offered: bool = False
@@ -332,7 +332,8 @@ class OfferCancel:
             row = self.place.container(horizontal=True, vertical_alignment="center")
             self.places = [row.empty(), row.empty()]
         tick, button = self.places
-        tick.caption(duration(seconds) if seconds > 1 else "")
+        opening = _("Opening {name} …").format(name=literal(self.name))
+        tick.caption(f"{opening} {duration(seconds)}" if seconds > 1 else opening)
         if seconds > PATIENCE and not self.offered and len(self.names) > 1:
             button.button(_("Cancel"), key="cancel_opening", on_click=shown_model.cancel, args=(self.names,))
             self.offered = True

@@ -146,7 +146,7 @@ function build(parentElement) {
 function showChecks(root, { badges, check, words }) {
   const [list, { opener }] = [root.querySelector(".badges"), root.check];
   if (!badges || !check) {
-    if (!opener.textContent) write(opener, `… ${words.follow}`);
+    if (!opener.textContent) Object.assign(opener, { className: "check waiting", textContent: `… ${words.follow}` });
     for (const badge of [opener, ...list.querySelectorAll(".badge")]) {
       badge.className = badge.className.replace(/passed|failed|unknown/, "waiting");
       badge.title = words.follow;

@@ -139,6 +139,8 @@ interface Bus extends EventTarget {
   turn?: number;
   told?: number[];
   learnLater?(wait: number): void;
+  /** The field that is typed in, where its caret is, and letters that came while it was off the page. */
+  focus?: { key: string; root: Root; letters: string; caret: number };
   sought?: number;
   preparing?: { number: number; done(handed: any): void };
   visits?: any;

@@ -43,12 +43,40 @@ function buildField(parentElement, key) {
     if (text !== root.input.value) setText(root, text);
   };
   window.addEventListener("popstate", restored); // Back and Forward lead to texts of before
+  followFocus(root, key);
   root.stop = () => {
     clearTimeout(root.soon);
     clearTimeout(root.telling);
     window.removeEventListener("popstate", restored);
   };
   return root;
+}
+
+// Streamlit may take a field off the page while somebody types in it, and put another in its place: that one has the focus
+// then, and the letters that came meanwhile.
+/** @param {Root} root @param {string} key */
+function followFocus(root, key) {
+  const { input } = root;
+  input.addEventListener("focus", () => (bus.focus = { key, root, letters: "", caret: 0 }));
+  for (const name of ["input", "keyup", "pointerup"]) input.addEventListener(name, () => bus.focus && (bus.focus.caret = input.selectionStart));
+  input.addEventListener("blur", () => setTimeout(() => root.isConnected && bus.focus?.root === root && (bus.focus = undefined)));
+}
+
+/** @param {KeyboardEvent} event */
+function keepLetter({ key, ctrlKey, metaKey, altKey }) {
+  if (!bus.focus || bus.focus.root.isConnected || document.activeElement !== document.body) return;
+  if (key.length === 1 && !ctrlKey && !metaKey && !altKey) bus.focus.letters += key;
+}
+
+if (globalThis.document?.addEventListener) document.addEventListener("keydown", keepLetter);
+
+/** @param {Root} root @param {string} key */
+function takeFocus(root, key) {
+  const before = bus.focus;
+  if (!before || before.key !== key || before.root.isConnected || document.activeElement !== document.body) return;
+  root.input.focus({ preventScroll: true });
+  root.input.setSelectionRange(before.caret, before.caret);
+  if (before.letters) document.execCommand("insertText", false, before.letters);
 }
 
 // A text that the user has not typed letter by letter.
@@ -150,7 +178,8 @@ function learn(root) {
 
 /** @param {Given} given */
 export default function ({ data, key, parentElement, setStateValue, setTriggerValue }) {
-  const root = parentElement.querySelector(".vitrine") ?? buildField(parentElement, key);
+  const before = parentElement.querySelector(".vitrine");
+  const root = before ?? buildField(parentElement, key);
   /** @type {TextFieldHeader & Behind} */
   const { label, text, edit, first, placeholder, most, words, several } = unpack(data);
   const field = (root.field = bus.fields.get(key) ?? { key, text, edit });
@@ -171,5 +200,6 @@ export default function ({ data, key, parentElement, setStateValue, setTriggerVa
   root.input.placeholder = placeholder;
   root.input.setAttribute("aria-label", label);
   root.dataset.edit = edit;
+  if (!before) takeFocus(root, key);
   return ending(root);
 }

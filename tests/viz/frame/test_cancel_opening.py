@@ -12,12 +12,12 @@ def opening() -> None:
 
     place = st.empty()
     with place:
-        offer = OfferCancel(place, ["one", "two"])
+        offer = OfferCancel(place, "one", ["one", "two"])
         for seconds in (0.5, 6.0, 7.0):
             offer(seconds)
 
 
-def test_the_button_stays_beside_the_seconds_while_a_model_is_opened():
+def test_the_button_stays_beside_name_and_seconds_while_a_model_is_opened():
     app = AppTest.from_function(opening).run()
-    assert [caption.value for caption in app.caption] == ["7 s"]
+    assert [caption.value for caption in app.caption] == ["Opening one … 7 s"]
     assert [button.label for button in app.button] == ["Cancel"]
