@@ -315,7 +315,7 @@ def entry_name(live: LiveTraining) -> str:
 
 @dataclass
 class OfferCancel:
-    """While a model is being opened, its name and the seconds that it has taken; after a while a button to show another.
+    """Name of a model that is being opened, and the seconds that it has taken; after a while a button to show another.
     At each call the script can be interrupted.
 
     place: an empty one, whose next element replaces these.
