@@ -71,7 +71,6 @@ FAILED = {"text": "odd", "passed": False, "title": "why"}
 
 
 def test_a_click_folds_the_line_and_the_next_unfolds_it(page):
-    page.evaluate("localStorage.clear()")
     show(page, badges=[PASSED])
     tokens, brief, button = page.locator(".tokens.source"), page.locator(".brief"), page.locator(".fold")
     assert (tokens.is_visible(), brief.is_visible(), button.get_attribute("aria-expanded")) == (True, False, "true")

@@ -69,7 +69,7 @@ _learnt = component("frame/learnt")
 
 
 def main() -> None:
-    st.set_page_config(page_title="Vitrine", page_icon="🔍", layout="wide", initial_sidebar_state=250)
+    st.set_page_config(page_title="Vitrine", page_icon="🔍", layout="wide", initial_sidebar_state=232)
     st.html(STYLE)
     session = current_session()
     heading = st.sidebar.container(key="heading", horizontal=True, vertical_alignment="center")
@@ -359,6 +359,7 @@ def choose_model(live: LiveTraining | None, names: list[str], first: int) -> str
         key=Key.MODEL,
         bind="query-params",
         format_func=lambda name: words.get(name, name),
+        label_visibility="collapsed",
     )
     name = name or ""
     known = (*names, *called, *shown_model.state().gone)  # the address has what the list shows, here or elsewhere

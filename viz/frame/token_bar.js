@@ -36,10 +36,10 @@ function attachHeader(root, parentElement) {
   themes.observe(bar.closest(".stApp"), { attributeFilter: ["class"] });
   const sizes = new ResizeObserver(() => placeHeader(root));
   for (const part of [bar, root.cluster]) sizes.observe(part);
-  const scrolled = new IntersectionObserver(([{ isIntersecting }]) => {
-    root.classList.toggle("short", !isIntersecting); // folded, or scrolled away
+  const scrolled = new IntersectionObserver((entries) => {
+    root.classList.toggle("short", entries[entries.length - 1].intersectionRatio < 0.5); // folded, or scrolled away
     showFold(root);
-  });
+  }, { threshold: 0.5 });
   scrolled.observe(texts);
   const ends = new AbortController();
   bar.addEventListener("focusin", () => root.classList.contains("short") && texts.contains(document.activeElement) && open(root, true), ends);
@@ -87,7 +87,6 @@ function showFold(root) {
   root.fold.setAttribute("aria-expanded", isOpen);
   root.fold.title = isOpen ? root.words?.fold : root.words?.unfold;
   root.fold.setAttribute("aria-label", root.fold.title);
-  write(root.fold, isOpen ? "▴" : "▾");
 }
 
 /** @param {Root} root */

@@ -20,7 +20,7 @@ function buildStrip(parentElement) {
   root.facts = element("div", "facts");
   root.about = element("div", "about-it");
   const standing = element("div", "standing");
-  const { opener, panel } = newPopover("small-print");
+  const { opener, panel } = newPopover("small-print", root);
   opener.textContent = "ⓘ";
   root.opener = opener;
   root.words = standing.appendChild(element("span", "words"));

@@ -20,9 +20,9 @@ function place(opener, panel) {
   });
 }
 
-// Both, to be put beside each other. classes: of the button.
-/** @param {string} classes @returns {{ opener: HTMLButtonElement, panel: HTMLDivElement }} */
-export function newPopover(classes) {
+// Both, to be put beside each other. classes: of the button. beside: from what the panel hangs, if not from the button.
+/** @param {string} classes @param {HTMLElement} [beside] @returns {{ opener: HTMLButtonElement, panel: HTMLDivElement }} */
+export function newPopover(classes, beside) {
   const opener = element("button", classes);
   const panel = element("div", "over-page");
   opener.type = "button";
@@ -30,7 +30,7 @@ export function newPopover(classes) {
   opener.popoverTargetElement = panel;
   panel.addEventListener("beforetoggle", ({ newState }) => {
     opener.setAttribute("aria-expanded", String(newState === "open"));
-    if (newState === "open") place(opener, panel);
+    if (newState === "open") place(beside ?? opener, panel);
   });
   opener.setAttribute("aria-expanded", "false");
   return { opener, panel };
