@@ -32,9 +32,10 @@ async function choose(name) {
   await new Promise(requestAnimationFrame);
   if (open()) opener?.click();
   try {
-    for (const { pathname } of /** @type {NodeListOf<HTMLAnchorElement>} */ (document.querySelectorAll('[data-testid="stSidebar"] a[href]'))) {
-      localStorage.setItem(stored(pathname), JSON.stringify(name));
-    }
+    /** @type {NodeListOf<HTMLAnchorElement>} */
+    const links = document.querySelectorAll('[data-testid="stSidebar"] a[href]');
+    const first = new URL("../../../", import.meta.url); // web/VERSION/frame/ is within it
+    for (const { pathname } of [first, location, ...links]) localStorage.setItem(stored(pathname), JSON.stringify(name));
   } catch {
     /* no storage is allowed: it stays until the page is loaded again */
   }
