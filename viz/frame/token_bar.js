@@ -92,7 +92,8 @@ function showFold(root) {
 /** @param {Root} root */
 function turnFold(root) {
   const [folded, isOpen] = [root.classList.contains("folded"), root.fold.getAttribute("aria-expanded") === "true"];
-  if (isOpen && root.opened && root.classList.contains("short")) return open(root, false);
+  const isScrolled = root.bar?.closest('[data-testid="stMain"]')?.scrollTop > 0;
+  if (isOpen && root.opened && isScrolled) return open(root, false);
   if (folded || isOpen) {
     const key = foldKey(root);
     root.folds = { ...root.folds, [key]: folded ? "0" : "1" };
