@@ -63,9 +63,9 @@ def test_nothing_covers_the_navigation_in_a_low_window(visit, width, height):
     links = page.locator('[data-testid="stSidebar"] a')
     assert links.count() == 10
     assert links.evaluate_all(COVERED) == []
-    buttons = page.locator(".strip .do:visible, .strip .small-print")
+    buttons = page.locator(".vitrine.strip .do:visible, .vitrine.strip .small-print")
     assert buttons.evaluate_all(COVERED) == []
-    assert page.locator(".strip").bounding_box()["height"] < 90  # two lines
+    assert page.locator(".vitrine.strip").bounding_box()["height"] < 90  # two lines
 
 
 def test_on_a_phone_the_header_is_one_line_beside_the_button_of_the_sidebar(visit):
