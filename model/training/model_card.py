@@ -131,4 +131,6 @@ def _figure(value: object) -> str:
 
 
 def _loss(value: float | None) -> str:
-    return "not measured" if value is None else f"{value:.4f} nats per predicted token"
+    if value is None:
+        return "not measured"
+    return f"{f'{value:.4f}' if value >= 0.00005 else 'below 0.0001'} nats per predicted token"

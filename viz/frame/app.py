@@ -24,7 +24,7 @@ from viz.frame.lead import page_intro
 from viz.i18n import catalogue
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
-from viz.i18n.format import as_sentence, duration, literal, page_name
+from viz.i18n.format import as_sentence, count_text, duration, literal, page_name
 from viz.state import (
     assumptions,
     browsers,
@@ -372,19 +372,18 @@ def describe(model: TextModel, form: str) -> tuple[str, str]:
     """Kind and size of a model, with what of it is assumed; and in full, to be read on demand."""
     config = model.config
     dtype, shapes = str(model.dtype).removeprefix("torch."), [config.shape_of(stack) for stack in config.stacks]
-    millions = model.network.parameter_count() / 1e6
     layers = "+".join(str(count) for count in (config.n_encoder_layers, config.n_decoder_layers) if count)
     heads = "+".join(dict.fromkeys(str(shape.heads) for shape in shapes))
-    size = f"{millions:,.0f}" if millions >= 100 else f"{millions:.3g}"
+    size = count_text(model.network.parameter_count())
     details = [
         _("1 layer") if layers == "1" else _("{count} layers").format(count=layers),
         _("1 head") if heads == "1" else _("{count} heads").format(count=heads),
         f"d {'+'.join(dict.fromkeys(str(shape.width) for shape in shapes))}",
-        _("{millions} M parameters").format(millions=size),
+        _("{count} parameters").format(count=size),
         f"{model.device} · {dtype}",
         form,
     ]
     # A line that is too long ends behind a point, and never within a part.
-    short = f"{_(model.kind)} · {size} M".replace(" ", "\N{NO-BREAK SPACE}").replace("·\N{NO-BREAK SPACE}", "· ")
+    short = f"{_(model.kind)} · {size}".replace(" ", "\N{NO-BREAK SPACE}").replace("·\N{NO-BREAK SPACE}", "· ")
     full = "\n\n".join(filter(None, [literal(" · ".join(details)), assumptions.in_short(model)]))
     return f"{literal(short)}\n\n{assumptions.beside_name(model)}".rstrip(), full

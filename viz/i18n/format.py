@@ -164,6 +164,14 @@ def bytes_text(count: int) -> str:
     return f"{count} B"
 
 
+def count_text(count: int) -> str:
+    """A number of parameters, of three digits, in units of a thousand."""
+    for letter, size in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if count >= 0.9995 * size:  # three digits of it are 1.00 of this unit
+            return f"{count / size:.3g} {letter}" if count < 999.5 * size else f"{count / size:,.0f} {letter}"
+    return f"{count}"
+
+
 # Whose tokens are the rows and columns of an attention map.
 
 SIDES = {"encoder": ("source", "source"), "decoder": ("target", "target"), "cross": ("target", "source")}

@@ -445,7 +445,7 @@ class CheckpointListHeader(TypedDict):
 
 class StatementRow(TypedDict):
     name: str
-    row: str
+    number: str
     said: str
     verdict: str
     kind: Literal["none", "holds", "only", "wrong"]

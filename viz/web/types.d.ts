@@ -533,7 +533,7 @@ interface CheckpointListHeader {
 
 interface StatementRow {
   name: string;
-  row: string;
+  number: string;
   said: string;
   verdict: string;
   kind: "none" | "holds" | "only" | "wrong";

@@ -105,3 +105,10 @@ def test_the_card_of_what_went_on_says_whether_its_validation_can_be_compared():
         assert "not comparable with that of first" in incomparable(start, other)[0]
     start.training = {}
     assert incomparable(start, same) == []  # nothing was trained before
+
+
+@pytest.mark.parametrize(
+    ("loss", "text"), [(None, "not measured"), (0.03456, "0.0346 nats"), (2.9e-5, "below 0.0001 nats"), (0.0, "below")]
+)
+def test_the_card_writes_no_loss_as_nothing(loss, text):
+    assert f"| validation loss | {text}" in card("small", config(), 7, {"validation_loss": loss})

@@ -19,6 +19,7 @@ from viz.i18n.format import (
     check_name,
     clauses,
     clock,
+    count_text,
     in_turn,
     literal,
     significant,
@@ -154,3 +155,22 @@ def test_a_name_does_not_turn_the_sentence_round():
 def test_sentences_and_their_parts_are_joined_as_the_language_does(language, expected):
     use(language)
     assert clauses([in_turn("One.", "", "Two."), "a", "b"]) == expected
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [
+        (0, "0"),
+        (999, "999"),
+        (1000, "1 k"),
+        (47_712, "47.7 k"),
+        (999_499, "999 k"),
+        (999_600, "1 M"),
+        (5_700_000, "5.7 M"),
+        (124_439_808, "124 M"),
+        (1_500_000_000, "1.5 G"),
+        (1_234_000_000_000, "1,234 G"),
+    ],
+)
+def test_parameters_are_counted_in_three_digits(count, text):
+    assert count_text(count) == text

@@ -17,7 +17,7 @@ from viz.components.registry import component, pack
 from viz.components.view import PackedView
 from viz.i18n.catalogue import _
 from viz.i18n.errors import slow_precision, translate_error
-from viz.i18n.format import bytes_text, literal, stopped
+from viz.i18n.format import bytes_text, count_text, literal, stopped
 from viz.pages.checkpoints import add
 from viz.state import assumptions, checkpoints, shown_model
 from viz.state.adapter_bases import base_of
@@ -104,7 +104,7 @@ def _line(place: CheckpointEntry, here: Sequence[CheckpointEntry], space: Room, 
         "where": str(place.path) if place.origin in ("given", "folder") else "",
         "kind": _(whole.kind) if whole.kind else "" if entry.computes else _("tensors only"),
         "format": form,
-        "parameters": _count(entry.parameters),
+        "parameters": count_text(entry.parameters) if entry.parameters else "",
         "bytes": bytes_text(entry.bytes) if entry.bytes else "",
         "needs": bytes_text(needed) if entry.computes and needed else "",
         "fits": fits,
@@ -130,13 +130,6 @@ def _merged_entry(place: CheckpointEntry, here: Sequence[CheckpointEntry]) -> Ca
 
 def _format(name: str) -> str:
     return name if name in ("", "Vitrine", "Hugging Face", "PEFT") else _("{format} file").format(format=name)
-
-
-def _count(count: int) -> str:
-    for power, letter in ((9, "G"), (6, "M"), (3, "k")):
-        if count >= 10**power:
-            return f"{count / 10**power:.3g} {letter}"
-    return str(count) if count else ""
 
 
 def _words() -> dict[str, Any]:

@@ -109,7 +109,8 @@ def verdict_findings(
     true is said elsewhere.
     """
     about = About(statement_words(experiment), experiment.formulas, experiment.code)
-    drawn = [draw(each, f"statement_{experiment.name}_{at}", about) for at, each in enumerate(outcome.figures)]
+    empty = Message("nothing is measured yet: it fills as the measurement goes on") if going else outcome.reason
+    drawn = [draw(each, f"statement_{experiment.name}_{at}", about, empty) for at, each in enumerate(outcome.figures)]
     lines = [*map(quantity_line, outcome.quantities), *(stopped(words(remark)) for remark in outcome.notes)]
     numbers = (lambda: numbers_of(outcome)) if outcome.quantities or outcome.figures else None
     return VerdictFindings(
@@ -166,14 +167,14 @@ def quantity_line(quantity: Quantity) -> str:
     return _("{quantity}: {value}").format(quantity=words(quantity.name), value=value).rstrip()
 
 
-def draw(figure: Figure, key: str, about: About) -> FigureView | Titled:
-    """A figure as a plot, or as the table that it is."""
+def draw(figure: Figure, key: str, about: About, empty: str) -> FigureView | Titled:
+    """A figure as a plot, or as the table that it is. empty: why it has no values, where it has none."""
     if isinstance(figure, Table):
         return Titled(words(figure.title), frame(figure))
-    return view(key, plot(figure, key.replace("_", "-"), about))
+    return view(key, plot(figure, key.replace("_", "-"), about, empty))
 
 
-def plot(figure: Curves | Grid | Calculation, file: str, about: About) -> Heatmap | Chart | Matrices:
+def plot(figure: Curves | Grid | Calculation, file: str, about: About, empty: str) -> Heatmap | Chart | Matrices:
     """A figure of an outcome as one of the application."""
     title = rounded(figure.title)
     if isinstance(figure, Calculation):
@@ -188,7 +189,9 @@ def plot(figure: Curves | Grid | Calculation, file: str, about: About) -> Heatma
         rows, columns = Axis(rounded(figure.row), figure.rows), Axis(rounded(figure.column), figure.columns)
         titles = rows.title, columns.title, title
         return Heatmap(above, values, rows, columns, Scale(low, high), cell_titles=titles)
-    above = Caption(title, file, f"{file} {sum(len(curve.xs) for curve in figure.curves)}", about=about)
+    known = any(np.isfinite(np.asarray(curve.ys, float)).any() for curve in figure.curves)
+    stamp, sentence = f"{file} {sum(len(curve.xs) for curve in figure.curves)}", "" if known else rounded(empty)
+    above = Caption(title, file, stamp, sentence=sentence, about=about)
     number, series = -1, list[Series]()
     for curve in figure.curves:
         number += not curve.beside

@@ -29,7 +29,7 @@ def arithmetic_section(model: TextModel, row: DeltaGenerator) -> Views:
 
 
 SECTIONS = {
-    "statements": (Message("Fifty statements"), statements.section),
+    "statements": (Message("Statements"), statements.section),
     "arithmetic": (Message("By hand"), arithmetic_section),
 }
 

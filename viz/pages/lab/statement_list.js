@@ -1,4 +1,4 @@
-// The fifty statements in groups, a line each: its number, what is said, and the verdict, where there is one by now.
+// The cards in groups, a line each: its number, what is said, and the verdict, where there is one by now.
 
 import { unpack } from "../../web/bytes.js";
 import { element, newRoot } from "../../web/elements.js";
@@ -9,7 +9,7 @@ function statementLine(row, words) {
   made.type = "button";
   made.dataset.name = row.name;
   const verdict = element("span", `verdict ${row.kind}`, row.verdict || words.open);
-  made.append(element("span", "row", row.row), element("span", "said", row.said), verdict);
+  made.append(element("span", "number", row.number), element("span", "said", row.said), verdict);
   return made;
 }
 

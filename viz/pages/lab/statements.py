@@ -10,7 +10,6 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from model.experiments.experiment import Experiment, Group, Outcome
-from model.experiments.index import experiments
 from model.experiments.rule import Verdict
 from model.experiments.runner import Report
 from model.inference.text_model import TextModel
@@ -20,6 +19,7 @@ from viz.components.view import PackedView
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
 from viz.i18n.format import as_sentence, duration, literal
+from viz.pages.lab.card_order import cards
 from viz.pages.lab.experiment import Measurement, job_of
 from viz.pages.lab.live_views import live_views
 from viz.pages.lab.outcome import statement_words, verdict_findings, verdict_words, words
@@ -39,15 +39,12 @@ _list = component("pages/lab/statement_list")
 
 def section(model: TextModel, row: DeltaGenerator) -> Views:
     """The card of the chosen statement, or the list of all."""
-    known = experiments()
+    known = cards()
     name = current_session().address.get(STATEMENT)
     if name in known:
         return card(model, known[name], row)
     row.caption(
-        _(
-            "{count} cards on fifty statements, by subject; the number is the statement's among the fifty. Guess, then "
-            "let each be measured."
-        ).format(count=len(known)),
+        _("{count} cards, the easiest first. Guess, then let each be measured.").format(count=len(known)),
         width="content",
     )
     PackedView(_list, "statement_list", pack(index(known)), {"choose": choose_statement})()
@@ -56,18 +53,17 @@ def section(model: TextModel, row: DeltaGenerator) -> Views:
 
 def index(known: dict[str, Experiment]) -> dict[str, Any]:
     """The list's groups, with the verdicts of this session."""
-    groups = []
-    for group in Group:
-        rows = [line(each) for each in known.values() if each.group is group]
-        if rows:
-            groups.append({"title": words(Message(str(group))), "rows": rows})
+    rows: dict[Group, list[dict[str, str]]] = {}
+    for number, experiment in enumerate(known.values(), start=1):
+        rows.setdefault(experiment.group, []).append(line(number, experiment))
+    groups = [{"title": words(Message(str(group))), "rows": lines} for group, lines in rows.items()]
     return {"groups": groups, "words": {"open": _("not tried")}}
 
 
-def line(experiment: Experiment) -> dict[str, str]:
-    """A statement in the list."""
+def line(number: int, experiment: Experiment) -> dict[str, str]:
+    """A statement in the list, with the number of its card."""
     outcome = outcome_of(experiment)
-    row = {"name": experiment.name, "row": str(experiment.row), "said": words(experiment.statement)}
+    row = {"name": experiment.name, "number": str(number), "said": words(experiment.statement)}
     if outcome is None:
         return {**row, "verdict": "", "kind": "none"}
     return {**row, "verdict": verdict_words(outcome.verdict), "kind": KINDS.get(outcome.verdict, "none")}
@@ -90,7 +86,7 @@ def choose_statement(name: str) -> None:
 
 def card(model: TextModel, experiment: Experiment, row: DeltaGenerator) -> Views:
     """A statement: the reader's guess, the button, and what was found; then what is true, and the live view of it."""
-    names = list(experiments())
+    names = list(cards())
     place = names.index(experiment.name)
     row.button("‹ " + _("All statements"), key="statement_all", on_click=choose_statement, args=("",))
     for sign, title, step in (("↑", _("the statement before"), -1), ("↓", _("the next statement"), 1)):
@@ -98,7 +94,7 @@ def card(model: TextModel, experiment: Experiment, row: DeltaGenerator) -> Views
         row.button(sign, key=f"statement_{step}", help=title, on_click=choose_statement, args=(other,))
     claim_place, own = st.columns([11, 9], gap="large")
     group = literal(words(Message(str(experiment.group))))
-    claim_place.caption(_("Statement {number} of fifty · {group}").format(number=f"{experiment.row:d}", group=group))
+    claim_place.caption(_("Card {number} of {count} · {group}").format(number=place + 1, count=len(names), group=group))
     claim_place.markdown(f"**{_('Tutorials say:')}** {statement_words(experiment)}")
     key = key_of(experiment)
     with own:
@@ -118,7 +114,8 @@ def card(model: TextModel, experiment: Experiment, row: DeltaGenerator) -> Views
     if live is not None:
         page, query, label = live
         st.page_link(page, label=_("See it live: {page}").format(page=label), query_params=query, icon="↗")
-    paragraphs = [*([words(experiment.method)] if experiment.method else []), experiment.source]
+    row_words = _("Statement {row} of the fifty that were collected from tutorials.").format(row=experiment.row)
+    paragraphs = [*([words(experiment.method)] if experiment.method else []), experiment.source, row_words]
     explanation(f"{key}_explanation", experiment.formulas, "\n\n".join(map(literal, paragraphs)), *experiment.code)
     return views
 

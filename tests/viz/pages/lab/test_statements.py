@@ -15,20 +15,23 @@ import viz.state.checkpoints
 from model.experiments import index
 from model.experiments.engines.timing import Machine
 from model.experiments.experiment import Curve, Curves, Experiment, Grid, Group, Outcome, Parameter, Request, Table
-from model.experiments.rule import Margin, Quantity, Rule, exceeds, less
+from model.experiments.rule import SEEDS, Margin, Quantity, Rule, exceeds, less
 from model.experiments.runner import Report
 from model.message import say
 from model.runtime.errors import MissingQuantityError
 from tests.app_reading import experimented, opened, sent, sound
 from tests.viz.small import write_small
 from viz.figures.chart import Chart
+from viz.figures.figure import About
 from viz.figures.heatmap import Heatmap
 from viz.frame.app import PAGES
 from viz.i18n.catalogue import use
+from viz.pages.lab.card_order import cards
 from viz.pages.lab.experiment import Titled
 from viz.pages.lab.live_views import live_views
-from viz.pages.lab.outcome import drawn_curve, in_rows, machine_words, numbers_of, quantity_line, words
+from viz.pages.lab.outcome import drawn_curve, in_rows, machine_words, numbers_of, plot, quantity_line, words
 from viz.pages.lab.page import ARITHMETIC, SECTIONS
+from viz.pages.lab.statements import index as statement_list
 from viz.render.view import FigureView
 
 
@@ -69,7 +72,7 @@ PLANTED = Experiment(
 @pytest.fixture(autouse=True)
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(viz.state.checkpoints, "CHECKPOINTS", tmp_path / "bundled")
-    monkeypatch.setattr("viz.pages.lab.statements.experiments", lambda: {"planted": PLANTED})
+    monkeypatch.setattr("viz.pages.lab.statements.cards", lambda: {"planted": PLANTED})
     write_small(tmp_path / "bundled" / "small")
 
 
@@ -78,7 +81,7 @@ def test_the_list_has_every_statement_and_its_verdict_once_it_is_known() -> None
     header, _arrays = sent(app, "statement_list")
     (group,) = header["groups"]
     assert group["rows"] == [
-        {"name": "planted", "row": "3", "said": "attention", "verdict": "", "kind": "none"},
+        {"name": "planted", "number": "1", "said": "attention", "verdict": "", "kind": "none"},
     ]
     app = sound(opened("lab", statement="planted"))
     app = experimented(app, "statement_planted_run")
@@ -181,7 +184,7 @@ def test_the_forecast_is_that_of_the_fields_and_its_refusal_a_sentence(monkeypat
         return 3.0 * request.values["size"] * len(request.seeds)
 
     known = {"planted": replace(PLANTED, forecast=forecast)}
-    monkeypatch.setattr("viz.pages.lab.statements.experiments", lambda: known)
+    monkeypatch.setattr("viz.pages.lab.statements.cards", lambda: known)
     app = sound(opened("lab", statement="planted"))
     assert "about 72 s, by steps just measured" in [each.value for each in app.caption]
     sound(app.run())
@@ -266,3 +269,24 @@ def test_each_row_of_the_fifty_is_within_range_and_named_once() -> None:
     known = index.experiments()
     assert {each.row for each in known.values()} <= set(range(1, 51))
     assert sum(len(module.EXPERIMENTS) for module in index.MODULES) == len(known)
+
+
+def test_cards_are_numbered_as_they_stand_each_experiment_once() -> None:
+    assert cards().keys() == index.experiments().keys()
+    assert len({each.group for each in cards().values()}) == len(Group)
+    listed = [row for group in statement_list(cards())["groups"] for row in group["rows"]]
+    assert [row["number"] for row in listed] == [str(number) for number in range(1, len(listed) + 1)]
+    assert [row["name"] for row in listed] == [*cards()]
+
+
+def test_no_card_that_is_measured_in_seconds_stands_behind_one_of_its_subject_that_takes_long() -> None:
+    for group in Group:
+        dear = [each.forecast is not None or each.about(SEEDS) > 60 for each in cards().values() if each.group is group]
+        assert dear == sorted(dear), group
+    assert next(iter(cards())) == "dot-product"
+
+
+@pytest.mark.parametrize(("ys", "sentence"), [((), "why"), ((float("nan"),), "why"), ((1.0,), "")])
+def test_a_chart_without_a_value_says_why(ys: tuple[float, ...], sentence: str) -> None:
+    curves = Curves("curves", "x", "y", [Curve("a", tuple(map(float, range(len(ys)))), ys)])
+    assert plot(curves, "file", About("about"), "why").caption.sentence == sentence
