@@ -91,9 +91,10 @@ class Eyes:
         self.settle()
 
     def turn_to(self, name: str) -> None:
-        """The page of this name, on its first tab."""
-        href = f'a[href$="/{name}"]' if name != FIRST else 'a[href="/"]'
-        self.page.locator(f'[data-testid="stSidebar"] {href}').first.dispatch_event("click")
+        """The page of this name, on its first tab; the first page has no name in its address."""
+        links = self.page.locator('[data-testid="stSidebar"] [data-testid="stPageLink-NavLink"]')
+        link = links if name == FIRST else links.and_(self.page.locator(f'[href$="{name}"]'))
+        link.first.dispatch_event("click")
         self.tab = name
         self.settle()
 
