@@ -54,7 +54,7 @@
   const isHidden = (chain) =>
     chain.some((each) => {
       const style = getComputedStyle(each);
-      const folded = each.dataset?.testid === "stSidebar" && each.getAttribute("aria-expanded") === "false";
+      const folded = each.dataset?.testid === "stSidebar" && each.dataset.collapsed === "true";
       const clipped = style.clip !== "auto" || style.clipPath !== "none";
       const box = each.getBoundingClientRect();
       return folded || (clipped && box.width <= 2) || (style.overflow === "hidden" && (box.width < 2 || box.height < 2));
@@ -81,7 +81,7 @@
   /** Places that are wider than their window. */
   function wide() {
     return [document.scrollingElement, main(), document.querySelector(".block-container"), sidebar()]
-      .filter((node) => node && node.scrollWidth > node.clientWidth + 1)
+      .filter((node) => node && isSeen(node) && node.scrollWidth > node.clientWidth + 1)
       .map((node) => finding("wide", node, "", { content: node.scrollWidth, place: node.clientWidth }));
   }
 
@@ -200,7 +200,8 @@
 
   const isAble = (node) => !node.matches(":disabled, [aria-disabled=true]") && !node.closest("[inert]");
   function controls() {
-    return [...elements()].filter((node) => node.matches(CONTROLS) && isAble(node) && isSeen(node));
+    const table = "[data-testid=stDataFrame] *"; // its own canvas and scroller lie over each other
+    return [...elements()].filter((node) => node.matches(CONTROLS) && !node.matches(table) && isAble(node) && isSeen(node));
   }
   /** The innermost element at a place of the window. */
   function at(x, y) {
@@ -217,6 +218,13 @@
     return [box.left + box.width / 2, box.top + box.height / 2];
   };
   const isInWindow = ([x, y]) => x >= 0 && y >= 0 && x < innerWidth && y < innerHeight;
+  /** A block with smaller controls within it is met beside them. */
+  function surrounds(node, smaller) {
+    if (!smaller) return false;
+    const [around, inside] = [node.getBoundingClientRect(), smaller.getBoundingClientRect()];
+    const within = inside.left >= around.left && inside.right <= around.right && inside.top >= around.top && inside.bottom <= around.bottom;
+    return within && inside.width * inside.height < 0.5 * around.width * around.height;
+  }
   function isReached(node) {
     const place = middle(node);
     if (!isInWindow(place)) return false;
@@ -224,7 +232,8 @@
     if (!hit) return false;
     const over = ancestors(hit);
     const labelled = node.closest("label");
-    return over.includes(node) || (labelled && over.includes(labelled)) || (hit.tagName === "LABEL" && hit.control === node);
+    const reached = over.includes(node) || (labelled && over.includes(labelled));
+    return reached || (hit.tagName === "LABEL" && hit.control === node) || surrounds(node, over.find((each) => each.matches(CONTROLS)));
   }
   /** Controls whose centre is under something else wherever the page is scrolled to. */
   function covered() {
@@ -298,7 +307,8 @@
 
   /** What axe-core finds serious: contrast and whatever else. */
   async function accessible() {
-    const { violations } = await axe.run(document, { resultTypes: ["violations"], iframes: false, elementRef: true });
+    const rules = { "label-content-name-mismatch": { enabled: false } }; // a sign or a number is named by words
+    const { violations } = await axe.run(document, { resultTypes: ["violations"], iframes: false, elementRef: true, rules });
     return violations
       .filter(({ impact }) => impact === "serious" || impact === "critical")
       .flatMap(({ id, nodes }) =>

@@ -68,7 +68,7 @@ def opened(page: Page, url: str) -> Page:
 
 def accept(found: Iterable[Finding]) -> None:
     """Nothing is wrong but what is known."""
-    places = {(each.page, each.kind, each.selector): each for each in found}
+    places = {(each.page.split(" › ")[0], each.kind, each.selector): each for each in found}
     count = Counter((each.page.split(" › ")[0], each.kind) for each in places.values())
     more = {place for place, number in count.items() if number > KNOWN.get(place, 0)}
     new = [str(each) for each in places.values() if (each.page.split(" › ")[0], each.kind) in more]

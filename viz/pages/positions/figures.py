@@ -142,7 +142,8 @@ def _write(figure: go.Figure, text: str, x: float, y: float, up: int) -> None:
 
 
 def _scale(figure: go.Figure, log_y: bool) -> None:
-    figure.update_yaxes(type="log" if log_y else "linear", exponentformat="power" if log_y else "none")
+    axis = {"type": "log", "dtick": 1, "tickformat": "~g"} if log_y else {"type": "linear", "exponentformat": "none"}
+    figure.update_yaxes(**axis)
 
 
 def table_figure(values: Float[ndarray, "row column"], x_title: str, y_title: str, top: float = 1.0) -> go.Figure:
