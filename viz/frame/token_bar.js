@@ -117,7 +117,7 @@ function build(parentElement) {
   const line = root.appendChild(element("div", "line"));
   root.brief = line.appendChild(element("button", "brief"));
   for (const side of /** @type {const} */ (["source", "target"])) {
-    line.appendChild(element("div", `tokens ${side}`)).setAttribute("role", "list");
+    line.appendChild(element("div", `tokens ${side}`)).setAttribute("role", "group");
   }
   line.appendChild(element("div", "guesses"));
   root.cluster = line.appendChild(element("div", "cluster"));
