@@ -185,7 +185,7 @@
   function drawnTexts() {
     const found = [];
     for (const node of elements()) {
-      if (node.tagName !== "CANVAS" || !drawn.has(node) || !isSeen(node)) continue;
+      if (node.tagName !== "CANVAS" || !drawn.has(node) || node.closest("[data-testid=stDataFrame]") || !isSeen(node)) continue;
       const scale = node.getBoundingClientRect().width / node.width;
       for (const { words, letters, sides, heights } of drawn.get(node).values()) {
         const size = letters * scale;
