@@ -12,6 +12,7 @@ function buildFindings(parentElement) {
   root.heading = root.appendChild(element("div", "heading"));
   root.heading.append(element("b"), element("span"));
   root.list = root.appendChild(element("div", "groups"));
+  root.list.tabIndex = 0; // it scrolls in itself, by keys too
   return root;
 }
 
