@@ -68,7 +68,7 @@ function keepLetter({ key, ctrlKey, metaKey, altKey }) {
   if (key.length === 1 && !ctrlKey && !metaKey && !altKey) bus.focus.letters += key;
 }
 
-if (globalThis.document?.addEventListener) document.addEventListener("keydown", keepLetter);
+if (typeof document !== "undefined") document.addEventListener("keydown", keepLetter); // not under node
 
 /** @param {Root} root @param {string} key */
 function takeFocus(root, key) {
