@@ -68,7 +68,7 @@ function keepLetter({ key, ctrlKey, metaKey, altKey }) {
   if (key.length === 1 && !ctrlKey && !metaKey && !altKey) bus.focus.letters += key;
 }
 
-if (typeof window !== "undefined") document.addEventListener("keydown", keepLetter); // not under node
+document.addEventListener("keydown", keepLetter);
 
 /** @param {Root} root @param {string} key */
 function takeFocus(root, key) {

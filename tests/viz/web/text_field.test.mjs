@@ -8,6 +8,7 @@ globalThis.window = globalThis;
 globalThis.location = { href: "http://here.test/", search: "" };
 globalThis.history = { replaceState() {} };
 globalThis.document = {
+  addEventListener() {},
   execCommand: (...what) => inserted.push(what),
   documentElement: { toggleAttribute: (name, on) => (on ? attributes.add(name) : attributes.delete(name)) },
 };
