@@ -78,6 +78,13 @@ class Norm(nn.Module):
         shift = exact(torch.stack([norm.bias for norm in norms if norm.bias is not None])[:, None])
         return scaled + shift, rounding.add_(shift.abs(), alpha=unit)
 
+    def standardised(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_model"]:
+        """Output without γ and β, in float64: x − μ, or x where no mean is taken away, over the divisor."""
+        x = exact(x)
+        mean = self.mean(x)
+        divisor = self.divisor(mean, self.std(x))
+        return (x - mean[..., None] if self.centred else x) / divisor[..., None]
+
     def divisor(self, mean: Float[Tensor, "*batch"], std: Float[Tensor, "*batch"]) -> Float[Tensor, "*batch"]:
         """Divisor of x, or of x − μ. mean, std: μ and σ of its positions."""
         raise NotImplementedError

@@ -15,7 +15,7 @@ from viz.figures.compared import Compared
 from viz.figures.figure import About
 from viz.i18n.catalogue import _
 from viz.i18n.format import significant
-from viz.pages.residual.norms import norm_label
+from viz.pages.residual.norms import norm_at
 from viz.ui.parts import explanation, frame_of
 from viz.ui.plots import EXPECTED, FIRST, SECOND, caption, compared, lacking, series_of
 
@@ -82,7 +82,7 @@ def form_differences(inputs: Inputs, path: str, position: int, eps: float) -> Ch
         )
         for form, colour in TEXTBOOK.items()
     ]
-    name = Message("{norm} at {token}", norm=norm_label(path), token=trace.tokens_of(path)[position])
+    name = norm_at(inputs, path, position)
     sentence = lacking(inputs, other, None if other is None else other[position])
     about = About(
         Message("How far the textbook's two forms of LayerNorm are from torch's at this token, channel by channel."),

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from model.analysis.norms import norm_levels, norm_table, stack_norms
 from model.message import Message
 from model.network.norms import Norm
 from model.runtime.errors import require
-from viz.figures.axis import Axis, scale_of
+from viz.figures.axis import Axis, largest, scale_of
 from viz.figures.chart import Chart, Series
+from viz.figures.compared import Compared
 from viz.figures.figure import About
 from viz.figures.heatmap import Heatmap
 from viz.i18n.catalogue import _
@@ -19,6 +22,7 @@ from viz.i18n.format import significant
 from viz.i18n.messages import in_language, joined
 from viz.ui.parts import classes, explanation
 from viz.ui.plots import (
+    EXPECTED,
     FIRST,
     SECOND,
     THIRD,
@@ -37,7 +41,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from torch import Tensor
+    from torch.nn import Module
 
+    from model.network.config import TransformerConfig
     from model.network.transformer import Network
     from viz.state.inputs import Inputs
     from viz.state.session import Session
@@ -50,6 +56,28 @@ def norm_label(path: str) -> str:
     layer, block = parts
     name = block_name(int(layer), block.removesuffix("_block"))
     return Message("{name} out", name=name) if path.endswith(".output_norm") else name
+
+
+def norm_place(config: TransformerConfig, path: str) -> Message:
+    """Place of a norm in words."""
+    if not (parts := _parts(path)):
+        return Message("After the embedding") if ".embedding." in path else Message("After the last layer")
+    sublayer = {
+        "self_attention": Message("self-attention"),
+        "cross_attention": Message("cross-attention"),
+        "feed_forward": Message("feed-forward"),
+    }[parts[1].removesuffix("_block")]
+    after = config.norm_placement == "post" or path.endswith(".output_norm")
+    layer = int(parts[0]) + 1
+    if after:
+        return Message("After {sublayer}, layer {layer}", sublayer=sublayer, layer=layer)
+    return Message("Before {sublayer}, layer {layer}", sublayer=sublayer, layer=layer)
+
+
+def norm_at(inputs: Inputs, path: str, position: int) -> Message:
+    """Place of a norm, and the token that it reads."""
+    token = inputs.trace.tokens_of(path)[position]
+    return Message("{norm}, at {token}", norm=norm_place(inputs.config, path), token=token)
 
 
 def layer_of(path: str) -> int | None:
@@ -95,6 +123,105 @@ def norm_map(inputs: Inputs, stack: str, paths: Sequence[str], quantity: str, ch
     return Heatmap(above, compared(values, before), rows, columns, scale, chosen=row, column=column)
 
 
+BINS = 48  # of a histogram
+APART = 20  # times as far as the others: vectors whose histograms have axes of their own
+
+
+def norm_steps(inputs: Inputs, path: str, position: int) -> list[Chart]:
+    """Histograms of a token's channels before a norm, standardised, and after γ and β."""
+    norm, parts = _norm(inputs.trace.module(path)), [f"{path}.input", f"{path}.output"]
+    now = _vectors(norm, *(inputs.trace[part][position] for part in parts))
+    pairs, other = [inputs.before(part) for part in parts], _pinned_norm(inputs, path)
+    pinned: list[NDArray[np.float32]] | None = None
+    if other is not None and pairs[0] is not None and pairs[1] is not None:
+        pinned = _vectors(other, pairs[0][position], pairs[1][position])
+    ends = [largest(np.stack(vectors)) for vectors in zip(now, *([pinned] if pinned else []), strict=True)]
+    if max(ends) <= APART * min(ends):
+        ends = [max(ends)] * 3
+    charts = []
+    for number, (name, colour, purpose) in enumerate(_steps(inputs, path, position)):
+        edges = np.linspace(-ends[number], ends[number], BINS + 1)
+        bars = Compared(_histogram(now[number], edges), _histogram(pinned[number], edges) if pinned else None)
+        series = Series(Message("channels"), (edges[:-1] + edges[1:]) / 2, bars, colour, "bars")
+        without = lacking(inputs, pairs[0], None if pairs[0] is None else pairs[0][position]) if not number else ""
+        about = About(purpose, [norm_formula(inputs, path)], classes(norm))
+        note, marks = spread(now[number], norm.centred), _spread_marks(now[number], norm.centred)
+        above = caption(inputs, name, f"norm-{path}-{position}-{number}", note, without, about=about)
+        x = Axis(Message("value of a channel") if number == 2 else "", low=edges[0], high=edges[-1])
+        charts.append(Chart(above, [series], x, Axis(""), tall=64, marks=marks))
+    return charts
+
+
+def _steps(inputs: Inputs, path: str, position: int) -> list[tuple[str, str, Message]]:
+    """Names, colours and explanations of a vector before a norm, standardised, and after γ and β."""
+    norm = _norm(inputs.trace.module(path))
+    standardised = Message("Its channels less their mean, over their deviation: mean 0, deviation 1 at every token.")
+    learned = Message("What training makes of that: each channel is stretched by its own γ, and moved by its own β.")
+    if not norm.centred:
+        standardised = Message("Its channels over their root mean square: one length at every token and layer.")
+    if norm.bias is None:
+        learned = Message("What training makes of that: each channel is stretched by its own γ.")
+    found = Message("The token's vector as the norm finds it: how many of its channels have which value.")
+    return [
+        (norm_at(inputs, path, position), SECOND, found),
+        (STANDARDISED[inputs.config.norm], EXPECTED, standardised),
+        ("· γ" if norm.bias is None else "· γ + β", FIRST, learned),
+    ]
+
+
+STANDARDISED = {
+    "layer": "(x − μ) / σ",
+    "textbook": "(x − μ) / (σ + ε)",
+    "textbook-sample": "(x − μ) / (s + ε)",
+    "rms": "x / rms",
+}
+
+
+def _norm(module: Module) -> Norm:
+    assert isinstance(module, Norm)
+    return module
+
+
+def _vectors(norm: Norm, x: Tensor, y: Tensor) -> list[NDArray[np.float32]]:
+    """Input of a norm at one token, the same standardised, and its output."""
+    return [array(x), array(norm.standardised(x.to(norm.weight.device))), array(y)]
+
+
+def _histogram(values: NDArray[np.float32], edges: NDArray[np.float64]) -> NDArray[np.float32]:
+    """Count of values between neighbouring edges; NaN where one is no number."""
+    if not np.isfinite(values).all():
+        return np.full(len(edges) - 1, np.nan, np.float32)
+    return np.histogram(values, edges)[0].astype(np.float32)
+
+
+def _moments(values: NDArray[np.float32], centred: bool) -> tuple[float, float]:
+    """Mean and deviation of a vector's channels, or 0 and their root mean square; 0 where only rounding is left."""
+    wide = values.astype(np.float64)
+    if not centred:
+        return 0.0, float(np.sqrt((wide**2).mean()))
+    mean, deviation = float(wide.mean()), float(wide.std())
+    return mean if abs(mean) > 1e-5 * deviation else 0.0, deviation
+
+
+def spread(values: NDArray[np.float32], centred: bool) -> Message:
+    """Mean and deviation of a vector's channels in words; of RMSNorm, which knows neither, their root mean square."""
+    mean, deviation = map(significant, _moments(values, centred))
+    if not centred:
+        return Message("rms {size}", size=deviation)
+    return Message("mean {mean} · deviation {deviation}", mean=mean, deviation=deviation)
+
+
+def _spread_marks(values: NDArray[np.float32], centred: bool) -> list[dict[str, Any]]:
+    """Lines at the mean and one deviation around it, or at ± rms."""
+    mean, deviation = _moments(values, centred)
+    middle = [{"x": mean, "text": ""}] if centred else []
+    return [
+        {"x": mean - deviation, "text": ""},
+        *middle,
+        {"x": mean + deviation, "text": "μ ± σ" if centred else "± rms"},
+    ]
+
+
 def norm_channels(inputs: Inputs, path: str, position: int) -> Chart:
     """Input and output of one norm at one token, channel by channel."""
     trace = inputs.trace
@@ -104,22 +231,19 @@ def norm_channels(inputs: Inputs, path: str, position: int) -> Chart:
         whole = inputs.before(f"{path}.{part}")
         before = None if whole is None else whole[position]
         series.append(series_of(name, compared(trace[f"{path}.{part}"][position], before), colour))
-    x = trace[f"{path}.input"][position].float()
-    name = Message("{norm} at {token}", norm=norm_label(path), token=trace.tokens_of(path)[position])
-    note = f"μ {significant(float(Norm.mean(x)))}  σ {significant(float(Norm.std(x)))}"
     about = About(
         Message("The chosen token, channel by channel: what goes into the chosen norm, and what comes out of it."),
         [norm_formula(inputs, path)],
         classes(trace.module(path)),
     )
-    above = caption(inputs, name, f"norm-{path}-{position}", note, lacking(inputs, before, before), about=about)
-    return Chart(above, series, Axis(Message("channel")), Axis(Message("value")), tall=180)
+    name, file = Message("Channel by channel"), f"norm-{path}-{position}"
+    above = caption(inputs, name, file, "", lacking(inputs, before, before), about=about)
+    return Chart(above, series, Axis(Message("channel")), Axis(Message("value")), tall=140)
 
 
 def norm_weights(inputs: Inputs, path: str) -> Chart:
     """γ, and β where there is one, of the norm at `path`."""
-    norm = inputs.trace.module(path)
-    assert isinstance(norm, Norm)
+    norm = _norm(inputs.trace.module(path))
     before = _pinned_norm(inputs, path)
     same = before if before is not None and before.weight.shape == norm.weight.shape else None
     equal = same is not None and _equal(norm.weight, same.weight) and _equal(norm.bias, same.bias)
@@ -137,7 +261,7 @@ def norm_weights(inputs: Inputs, path: str) -> Chart:
         purpose = Message("What the norm multiplies each normalised channel by, γ; it adds nothing.")
     about = About(purpose, [norm_formula(inputs, path)], classes(norm))
     above = caption(inputs, name, f"norm-weights-{path}", note, sentence, about=about)
-    return Chart(above, series, Axis(Message("channel")), Axis(Message("value")), tall=120)
+    return Chart(above, series, Axis(Message("channel")), Axis(Message("value")), tall=140)
 
 
 def _parts(path: str) -> tuple[str, str] | None:

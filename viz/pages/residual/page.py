@@ -43,7 +43,11 @@ class Part(StrEnum):
     MAP, SECOND, THIRD = "residual_map", "residual_second", "residual_third"
     COSINES, WIRES, ENTRIES = "residual_cosines", "residual_wires", "residual_entries"  # a key has one component
     HEADS = "residual_heads"
+    BEFORE, STANDARDISED, AFTER = "residual_before", "residual_standardised", "residual_after"
     EXPLANATION, DATA = "residual_explanation", "residual_data"
+
+
+STEPS = (Part.BEFORE, Part.STANDARDISED, Part.AFTER)
 
 
 def page(model: TextModel) -> Views:
@@ -65,7 +69,7 @@ def page(model: TextModel) -> Views:
 def show_norms(model: TextModel, stack: str) -> Views:
     left, right = st.columns([11, 9], gap="medium")
     quantity = choose(_("Quantity"), QUANTITIES, "std", Part.OF_NORM, norms.quantity_name, left)
-    channels, weights = right.container(), right.container()
+    channels, weights = st.columns([11, 9], gap="medium")
     norms.explain(Part.EXPLANATION, model.network)
     data = expander(Part.DATA, _("Data"))
 
@@ -75,6 +79,10 @@ def show_norms(model: TextModel, stack: str) -> Views:
         inputs = session.inputs
         parts = [
             (left, view(Part.MAP, norms.norm_map(inputs, stack, paths, quantity, (row, token)), cell=on_norm)),
+            *(
+                (right, view(key, step))
+                for key, step in zip(STEPS, norms.norm_steps(inputs, paths[row], token), strict=True)
+            ),
             (channels, view(Part.SECOND, norms.norm_channels(inputs, paths[row], token))),
             (weights, view(Part.THIRD, norms.norm_weights(inputs, paths[row]))),
         ]
@@ -303,7 +311,7 @@ def pick_norm(place: DeltaGenerator, paths: list[str], row: int) -> None:
     st.session_state[Part.NORMS] = paths[row]
 
     def name_of(path: str) -> str:
-        return in_language(norms.norm_label(path))
+        return in_language(norms.norm_place(current_session().model.config, path))
 
     place.selectbox(_("Norm"), paths, format_func=name_of, key=Part.NORMS, on_change=on_norm_list, width=260)
 

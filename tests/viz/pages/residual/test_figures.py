@@ -14,6 +14,7 @@ from model.checkpoints.load import open_checkpoint
 from tests.test_app_kinds import write
 from tests.viz.small import looking, write_small
 from viz.figures.compared import of_now
+from viz.i18n.format import significant
 from viz.pages.residual import batch_norm, dropout, norm_forms, norms, placement, stream
 from viz.pages.residual.norms import chosen_norm
 
@@ -66,6 +67,41 @@ def test_every_norm_at_every_token(small, stack, quantity, column):
     weights, norm = series(norms.norm_weights(inputs, paths[row])), inputs.trace.module(paths[row])
     assert np.array_equal(weights["γ"], norm.weight.detach())
     assert np.array_equal(weights["β"], norm.bias.detach())
+
+
+@pytest.mark.parametrize(
+    ("options", "titles"),
+    [
+        ({}, ("Before self-attention, layer 1, at ▁", "(x − μ) / σ", "· γ + β")),
+        ({"norm": "rms", "norm_placement": "post"}, ("After self-attention, layer 1, at ▁", "x / rms", "· γ")),
+        (
+            {"norm": "textbook-sample", "bias": False},
+            ("Before self-attention, layer 1, at ▁", "(x − μ) / (s + ε)", "· γ"),
+        ),
+    ],
+)
+def test_a_norm_step_by_step_is_torchs_own(tmp_path, options, titles):
+    inputs = looking(open_checkpoint(write_small(tmp_path / "normed", **options)), SOURCE, TARGET).inputs
+    norm, x = inputs.trace.module(NORM), inputs.trace[f"{NORM}.input"][1]
+    torch.nn.init.normal_(norm.weight)
+    y = {"layer": F.layer_norm, "rms": F.rms_norm}.get(inputs.config.norm, F.layer_norm)(x, x.shape, eps=norm.eps)
+    if inputs.config.norm == "textbook-sample":
+        y *= (15 / 16) ** 0.5
+    charts = norms.norm_steps(inputs, NORM, 1)
+    assert tuple(str(chart.caption.name) for chart in charts) == titles
+    assert torch.allclose(norm.standardised(x).float(), y, atol=1e-4)
+    for chart, values in zip(charts, (x, y, inputs.trace[f"{NORM}.output"][1]), strict=True):
+        (bars,) = chart.series
+        counts, edges = np.histogram(values, norms.BINS, (chart.x.low, chart.x.high))
+        assert np.array_equal(bars.ys.now, counts)
+        assert np.allclose(bars.xs, (edges[1:] + edges[:-1]) / 2)
+        said, size = chart.caption.note, significant(float(values.std(correction=0)))
+        if "rms" in titles[1]:
+            assert said == f"rms {significant(float(values.square().mean() ** 0.5))}"
+            assert [mark["text"] for mark in chart.marks] == ["", "± rms"]
+        else:
+            assert said.endswith(f" · deviation {size}")
+            assert chart.marks[1]["x"] == pytest.approx(float(values.mean()), abs=1e-6)
 
 
 def test_the_stream_its_blocks_and_their_likeness(inputs):
@@ -218,6 +254,7 @@ def test_a_token_that_is_not_in_the_pinned_text_has_nothing_beside_it(pinned):
         dropout.dropout_chart(pinned, name, inserted, measured, None, 0.1),
         dropout.error_chart(pinned, name, measured[1], None, 0.1),
         norms.norm_channels(pinned, NORM, inserted),
+        norms.norm_steps(pinned, NORM, inserted)[0],
         norm_forms.form_differences(pinned, NORM, inserted, 1e-5),
     ):
         assert chart.caption.sentence == ABSENT
