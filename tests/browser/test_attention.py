@@ -120,10 +120,12 @@ def test_each_figure_says_what_it_is_in_a_sentence_a_formula_and_code(visit):
     page = visit().open()
     for figure in (".vitrine.heatmap", ".vitrine.heads", ".vitrine.stages"):
         page.locator(f"{figure} .about").first.click()
-        window = page.get_by_role("dialog")
+        window = page.locator(".st-key-explained_figure_explanation")
         expect(window.locator(".katex").first).to_be_visible()
         expect(window.locator("code").first).to_contain_text("def ")
         sentence = page.locator(f"{figure} .about").first.get_attribute("title")
         expect(window.get_by_text(sentence)).to_be_visible()
-        page.keyboard.press("Escape")
+        plot = page.locator(figure).first.bounding_box()
+        assert plot["x"] + plot["width"] <= window.bounding_box()["x"]  # beside the figure, not over it
+        window.locator(".st-key-explained_figure_close button").click()
         expect(window).to_have_count(0)

@@ -59,6 +59,7 @@ class Seen:
     text: str
     html: str
     code: str
+    plain: list[str]  # words that an explanation begins with
     plots: list[dict[str, Any]]  # their headers
     tables: list[str]
     order: list[str]  # of figures and folds, as on a phone
@@ -86,6 +87,7 @@ def walk(app: AppTest, views: list[tuple[str, str]]) -> dict[tuple[str, str], Se
             "\n".join(str(each.value) for elements in said for each in elements),
             "\n".join(each.proto.body for each in app.get("html") if "<style" not in each.proto.body),
             "\n".join(each.value for each in app.code),
+            [each.markdown[0].value for each in app.get("expander") if each.label == "What am I looking at?"],
             [unpack(body(proto.bytes))[0] for proto in sent],
             [option for each in app.selectbox if str(each.key).endswith("data_of") for option in each.options],
             order(app),

@@ -84,6 +84,14 @@ def test_every_view_is_explained(seen, view):
     assert_explained(seen[view], *EXPLAINED[view])
 
 
+@pytest.mark.parametrize("view", EVERY, ids=" ".join)
+def test_an_explanation_begins_with_two_plain_sentences(seen, view):
+    assert len(seen[view].plain) == 1
+    sentences = re.split(r"(?<=[.?!]) (?=[A-Z])", seen[view].plain[0])
+    assert len(sentences) == 2
+    assert not re.search(r"et al|section|\\", seen[view].plain[0])
+
+
 @pytest.mark.parametrize("view", OTHERS, ids=" ".join)
 def test_a_model_of_other_parts_is_explained_by_those(others, view):
     assert_explained(others[view], *OTHERS[view])

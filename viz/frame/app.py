@@ -39,7 +39,7 @@ from viz.state import (
 from viz.state.saved_page import Choices
 from viz.state.session import Key, Session, choose, current_session
 from viz.ui import long_text
-from viz.ui.parts import explain_plot, foreign_code, mount, no_views
+from viz.ui.parts import explain_figure, foreign_code, mount, no_views
 from viz.web.modules import base_path
 
 if TYPE_CHECKING:
@@ -228,7 +228,7 @@ def arrange(session: Session, model: TextModel, page: str, trained: bool) -> Non
             mount([*zip(places, drawing.fields(session, traced_model), strict=True), *first])
             draw_views(session, stage, traced_model, bar)
     mount([(st.container(), script_synced(session))])
-    explain_plot(session)
+    explain_figure(session)
     session.wake()
 
 

@@ -55,7 +55,14 @@ def things_to_try(model: TextModel) -> list[Hint]:
         [_("Point at a block to see what it does to this text; click it to open its page.")],
     ]
     if not no_training(model.network.ours, model.predicts):
-        hints.append([_("Train ten steps with the button 10 in the sidebar, and watch the model change.")])
+        hints.append(
+            [
+                _(
+                    "On the page Training, press Begin and run: a tiny model learns from nothing while you watch, in "
+                    "about a minute."
+                )
+            ]
+        )
     return hints
 
 

@@ -30,7 +30,10 @@ function attachHeader(root, parentElement) {
   if (!texts) return () => {};
   root.bar = bar;
   bar.parentElement.classList.add("vitrine-sticky");
-  const paint = () => (bar.style.backgroundColor = getComputedStyle(host).getPropertyValue("--st-background-color"));
+  const paint = () => {
+    bar.style.backgroundColor = getComputedStyle(host).getPropertyValue("--st-background-color");
+    document.documentElement.style.setProperty("--vitrine-page", bar.style.backgroundColor); // of what lies over the page
+  };
   paint();
   const themes = new MutationObserver(() => requestAnimationFrame(paint)); // another theme is chosen, by whom ever
   themes.observe(bar.closest(".stApp"), { attributeFilter: ["class"] });

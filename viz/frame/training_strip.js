@@ -6,7 +6,7 @@ import { unpack } from "../web/bytes.js";
 import { cleared, element, ending, newRoot, shorten, write } from "../web/elements.js";
 import { bus } from "../web/bus.js";
 import { newPopover } from "../web/popover.js";
-import { askWhile, forgetFilm, frameAt, goToFrame, onFilm, receiveFilm } from "../web/film_store.js";
+import { askWhile, forgetFilm, frameAt, goToFrame, isFollowed, onFilm, receiveFilm } from "../web/film_store.js";
 
 const COUNTS = [1, 10, 100];
 
@@ -38,11 +38,14 @@ function buildStrip(parentElement) {
   root.append(root.buttons, standing, root.curve, root.film, root.sentence);
   const sizes = new ResizeObserver(() => paintCurve(root));
   sizes.observe(root.curve);
-  const silent = onFilm(() => showFilm(root), () => showFilm(root));
+  const silent = onFilm(() => showFilm(root), () => showFilm(root), () => false);
+  const followed = () => requestAnimationFrame(() => showFilm(root)); // a view that has come has its data then
+  bus.addEventListener("followers", followed);
   root.stop = () => {
     askWhile(root, false);
     sizes.disconnect();
     silent();
+    bus.removeEventListener("followers", followed);
   };
   return root;
 }
@@ -110,11 +113,11 @@ function paintCurve(root) {
   context.stroke();
 }
 
-// The slider has a place for each frame; it stands where the film stands.
+// The slider has a place for each frame, and stands where the film stands; it is there where something follows it.
 /** @param {Root} root */
 function showFilm(root) {
   const { film } = bus;
-  root.film.hidden = !film || film.steps.length < 2;
+  root.film.hidden = !film || film.steps.length < 2 || !isFollowed();
   if (!film || root.film.hidden) return;
   root.slider.max = film.steps.length - 1;
   root.slider.value = frameAt();

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from viz.components.view import Answer, View, live
-from viz.figures.figure import Caption, Figure
+from viz.figures.figure import About, Caption, Figure
 from viz.i18n.catalogue import language
 from viz.render.grouping import first_of
 from viz.render.reader import Reader
@@ -43,7 +43,7 @@ class FigureView(View):
         acts = {
             name: _in_tokens(answered[name], name, axes) if name in answered else None for name in self._rendered.clicks
         }
-        self.acts = acts | about_click(self.caption)
+        self.acts = acts | about_click(key, self.caption)
         self.data = self._rendered.data
 
     def table(self) -> DataFrame:
@@ -83,13 +83,14 @@ def is_live(answer: Answer) -> bool:
     return bool(getattr(getattr(answer, "func", answer), "live", False))
 
 
-def about_click(caption: Caption) -> dict[str, Answer]:
-    """Answer to a click on the "?" of a figure, among the others."""
-    return {} if caption.about is None else {"about": partial(_explain, caption)}
+def about_click(key: str, caption: Caption) -> dict[str, Answer]:
+    """Answer to a click on the "?" of a figure, among the others: the second one closes what the first has opened."""
+    return {} if caption.about is None else {"about": partial(_explain, key, caption.about)}
 
 
-def _explain(caption: Caption, _when: float) -> None:
-    current_session().explained = caption
+def _explain(key: str, about: About, _when: float) -> None:
+    session = current_session()
+    session.explained = None if session.explained and session.explained[0] == key else (key, about)
 
 
 class FigureTable(NamedTuple):

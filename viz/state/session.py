@@ -124,7 +124,7 @@ class Session:
     traced: tuple[str, str] = ("", "")
     browser: str = ""  # secret of this visitor's browser, see `browsers.browser`
     rerun_requested: bool = False
-    explained: Any = None  # the heading of the plot whose "?" was pressed
+    explained: tuple[str, Any] | None = None  # key and explanation of the figure whose "?" was pressed
     saving: int = 0  # the number of the page file that this run of the script is for; 0: none
     choices: Choices = field(default_factory=Choices, repr=False)  # views that clicks show in that file
     message: str = ""

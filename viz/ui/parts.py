@@ -12,13 +12,13 @@ import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from viz.components.view import View
-from viz.figures.figure import Caption
 from viz.i18n import catalogue
 from viz.i18n.catalogue import _
 from viz.i18n.format import as_sentence, literal
 from viz.i18n.messages import in_language
 from viz.render.view import FigureTable, figure_tables
 from viz.state.session import Key, Session, current_session
+from viz.ui.symbols import named_symbols
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -37,6 +37,11 @@ Drawing = Generator[Sequence[Placed], None, Rest | None]
 Views = Callable[["TextModel"], Drawing]
 
 SAVED_LINES = 400  # of the tables of an expander in a page file
+FIGURE = "explained_figure"
+# Room for an open explanation, at the right or, in a narrow window, below.
+ROOM = """<style>.stMain .block-container { padding-right: 23.1rem; }
+@media (max-width: 1199px) { .stMain .block-container { padding-right: 1.6rem; padding-bottom: 58dvh; } }
+@media (max-width: 640px) { .stMain .block-container { padding-right: 0.8rem; } }</style>"""
 LINES, SOURCE = 22, 440  # of code: longer ones scroll in a place of so many pixels
 
 
@@ -65,32 +70,46 @@ def mount(parts: Iterable[Placed]) -> None:
             show()
 
 
-def explanation(key: str, formulas: Sequence[str], text: str, *ran: Any) -> None:
-    """The line "What am I looking at?": formulas, a text with the paper's section, the source of what has just run."""
+def explanation(key: str, plain: str, formulas: Sequence[str], text: str, *ran: Any) -> None:
+    """The line "What am I looking at?": two plain sentences, formulas and their symbols, a text with the paper's
+    section, the source of what has just run. Opened, it stands beside the page (frame.css).
+    """
     explained = expander(key, _("What am I looking at?"))
     if not explained.open and not current_session().saving:
         return
     with explained:
-        for formula in formulas:
-            st.latex(formula)
-        st.markdown(text)
-        _show_what_ran(ran)
+        if explained.open:
+            st.html(ROOM)
+        _explain(key, plain, formulas, text, ran)
 
 
-def explain_plot(session: Session) -> None:
-    """The window of the plot whose "?" was pressed: what it shows, as a sentence, formulas and code."""
-    heading: Caption | None = session.explained
-    session.explained = None
-    if heading is None or (about := heading.about) is None:
+def explain_figure(session: Session) -> None:
+    """Explanation of the figure whose "?" was pressed, beside the page until it is closed or the figure is gone."""
+    key, about = session.explained or ("", None)
+    if key not in session.views or about is None or session.saving:
+        session.explained = None
         return
 
-    def tell() -> None:
-        st.markdown(about.sentence)
-        for formula in about.formulas:
-            st.latex(formula)
-        _show_what_ran(about.ran)
+    def close() -> None:
+        session.explained = None
 
-    st.dialog(literal(heading.name), width="large")(tell)()
+    with st.container(key=f"{FIGURE}_explanation"):
+        row = st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center")
+        row.markdown(f"**{_('What am I looking at?')}**", width="content")
+        row.button("", key=f"{FIGURE}_close", icon=":material/close:", help=_("Close"), type="tertiary", on_click=close)
+        st.html(ROOM)
+        _explain(FIGURE, about.sentence, about.formulas, "", about.ran)
+
+
+def _explain(key: str, plain: str, formulas: Sequence[str], text: str, ran: Sequence[Any]) -> None:
+    st.container(key=f"{key}_plain").markdown(plain)
+    for formula in formulas:
+        st.latex(formula)
+    if symbols := named_symbols(formulas):
+        st.container(key=f"{key}_symbols").markdown("\n".join(f"- ${latex}$: {words}" for latex, words in symbols))
+    if text:
+        st.markdown(text)
+    _show_what_ran(ran)
 
 
 def _show_what_ran(ran: Sequence[Any]) -> None:

@@ -172,12 +172,23 @@ export function isFilmed(kind, rows, columns) {
   return queries === rows.length && keys === columns.length && same(filmLabels(found.rows), rows) && same(filmLabels(found.columns), columns);
 }
 
+/** @type {Set<() => boolean>} */
+const followers = new Set();
+
+// Whether anything on the page goes where the film stands.
+export const isFollowed = () => [...followers].some((follows) => follows());
+
+// follows(): whether the listener goes along just now. "followers" on the bus: one has come or gone.
 /** @param {() => void} frames @param {() => void} frame */
-export function onFilm(frames, frame) {
+export function onFilm(frames, frame, follows = () => true) {
   bus.addEventListener("film", frames);
   bus.addEventListener("frame", frame);
+  followers.add(follows);
+  bus.dispatchEvent(new CustomEvent("followers"));
   return () => {
     bus.removeEventListener("film", frames);
     bus.removeEventListener("frame", frame);
+    followers.delete(follows);
+    bus.dispatchEvent(new CustomEvent("followers"));
   };
 }

@@ -143,13 +143,18 @@ export function nameMenu(root, name) {
   opener.setAttribute("aria-label", name);
 }
 
+const DRAWER = 1200; // in a narrower window the explanation comes from below (frame.css), and the plot goes up
+
 // What the plot shows, as a sentence; a click asks the page for formula and code.
 /** @param {Root} root */
 export function buildAbout(root) {
   const button = element("button", "about", "?");
   button.type = "button";
   button.hidden = true;
-  button.addEventListener("click", () => root.explain?.());
+  button.addEventListener("click", () => {
+    root.explain?.();
+    if (innerWidth < DRAWER) setTimeout(() => root.scrollIntoView({ block: "start", behavior: "smooth" }), 600);
+  });
   return button;
 }
 

@@ -21,7 +21,7 @@ function build(parentElement) {
     map.addEventListener("pointerleave", () => leave(root));
   });
   const again = () => root.sent?.kind && showHeads(root);
-  const [stop, still] = [root.stop, onFilm(again, again)];
+  const [stop, still] = [root.stop, onFilm(again, again, () => Boolean(root.sent?.kind))];
   root.stop = () => {
     stop();
     still();

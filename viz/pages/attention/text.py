@@ -52,7 +52,16 @@ def explain(key: str, network: Network, wish: HeadSettings, below: str) -> None:
         "(Kobayashi et al., 2020); rollout follows the weights through the layers, residuals included (Abnar & "
         "Zuidema, 2020). This is the code that has just run:"
     )
-    explanation(key, formulas, text, *ran)
+    explanation(
+        key,
+        _(
+            "Each token spends one unit of attention on the tokens that it may look at; a dark cell is where it "
+            "looks. A head is one such way of looking, and the model has many at once."
+        ),
+        formulas,
+        text,
+        *ran,
+    )
 
 
 def explain_alignment(key: str, attention: nn.Module) -> None:
@@ -66,7 +75,16 @@ def explain_alignment(key: str, attention: nn.Module) -> None:
         "There is one attention with one head. A row is a target token: how the decoder's state before it divides its "
         "attention over the source; the row adds up to 1. This is the code that has just run:"
     )
-    explanation(key, formulas, text, *classes(attention))
+    explanation(
+        key,
+        _(
+            "Before it writes a word, the decoder looks over the whole source and decides how much of each word it "
+            "needs. This is the attention of 2014, from which the Transformer comes."
+        ),
+        formulas,
+        text,
+        *classes(attention),
+    )
 
 
 def explain_importance(key: str) -> None:
@@ -87,7 +105,19 @@ def explain_importance(key: str) -> None:
         " outputs' disagreement of Li et al., 2018). One text says little about a model: type others. This is the "
         "code that has just run:"
     )
-    explanation(key, formulas, text, HeadsRemoved, RemovedHead, Removals, likeness)
+    explanation(
+        key,
+        _(
+            "Take one head away and read the text again: if the predictions stay, the model can do without it. So "
+            "each head gets a number that says how much this text needs it."
+        ),
+        formulas,
+        text,
+        HeadsRemoved,
+        RemovedHead,
+        Removals,
+        likeness,
+    )
 
 
 # Explanations behind the "?" of each figure.

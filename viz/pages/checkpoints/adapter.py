@@ -177,6 +177,10 @@ def values_chart(file: str, name: str, change: adapter_changes.AdapterChange, se
 def explain() -> None:
     explanation(
         "adapter_explanation",
+        _(
+            "An adapter is a small change that is added to a model's weights. Here is where it changes them, and how "
+            "much."
+        ),
         [
             r"\Delta W = \tfrac{\alpha}{r} B A, \qquad \frac{\|\Delta W\|_F}{\|W\|_F}",
             r"\operatorname{erank} = \exp\Bigl(-\sum_i p_i \ln p_i\Bigr), \quad p_i = \frac{\sigma_i}{\sum_j \sigma_j},"

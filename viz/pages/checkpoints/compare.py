@@ -224,6 +224,10 @@ def pin_and_show(before: Subject, after: Subject) -> None:
 def explain() -> None:
     explanation(
         "moved_explanation",
+        _(
+            "Two files with the same tensors are laid side by side. For each tensor you see how far it moved, and "
+            "whether it still points the same way."
+        ),
         [
             r"\frac{\|B - A\|_F}{\|A\|_F}, \qquad "
             r"\cos(A, B) = \frac{\sum_{ij} a_{ij} b_{ij}}{\|A\|_F\,\|B\|_F}"

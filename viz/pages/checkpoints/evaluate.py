@@ -497,6 +497,10 @@ def explain() -> None:
 
     explanation(
         Part.EXPLANATION,
+        _(
+            "What the model wrote is compared with what people wrote, by the pieces that both have in common. One "
+            "number for many sentences says which of two models is nearer, and little about any single sentence."
+        ),
         [
             r"\text{BLEU} = 100 \cdot \min\!\big(1,\, e^{1-r/c}\big) \cdot \Big(\prod_{n=1}^{4} p_n\Big)^{1/4}",
             r"\text{chrF} = 100 \cdot \frac{(1+\beta^2)\, P R}{\beta^2 P + R}, \quad \beta = 2",

@@ -120,6 +120,10 @@ def leave() -> None:
 def explain() -> None:
     explanation(
         "heads_explanation",
+        _(
+            "What a head looks for and what it then moves are two products of its weights. Heads whose products are "
+            "alike do the same work."
+        ),
         [
             r"\|W\|_F = \sqrt{\textstyle\sum_{ij} w_{ij}^2}",
             r"\cos(h, g) = \frac{\langle M_h, M_g\rangle}{\|M_h\|\,\|M_g\|},\quad M = W_Q^\top W_K \text{ or } W_O W_V",

@@ -111,6 +111,10 @@ def on_finding(statistics: TensorStatistics, known: Report, clicked: dict[str, A
 def explain() -> None:
     explanation(
         "health_explanation",
+        _(
+            "Weights alone already show some troubles of a model: units that can never do anything, tokens that were "
+            "never trained. Each finding is something to look at, and not always a mistake."
+        ),
         [
             r"\text{dead}: \|w^{\text{in}}_u\| \approx 0 \ \text{ or } \ \|w^{\text{out}}_u\| \approx 0",
             r"\text{stands out}: \big|\ln\|e_t\| - m\big| > \max(5 \cdot 1.4826\,d,\ \ln 1.25),\quad "

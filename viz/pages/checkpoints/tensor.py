@@ -218,6 +218,10 @@ def neighbours(subject: Subject, weight: Weight, place: DeltaGenerator) -> None:
 def explain() -> None:
     explanation(
         "weights_explanation",
+        _(
+            "A weight matrix stretches some directions and forgets others. Its singular values say how strongly, and "
+            "the ranks how many directions it really uses."
+        ),
         [
             r"W = \sum_i \sigma_i\, u_i v_i^\top, \qquad \|W\|_2 = \sigma_1",
             r"\operatorname{erank}(W) = \exp\Big(-\sum_i p_i \ln p_i\Big),\quad p_i = \frac{\sigma_i}{\sum_j \sigma_j}"

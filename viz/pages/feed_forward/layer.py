@@ -278,6 +278,11 @@ def explain(key: str, config: TransformerConfig, units: Units) -> None:
     )
     explanation(
         key,
+        _(
+            "Attention moves information between tokens; the feed-forward network then works on each token alone. "
+            "Each of its units looks for a pattern in the token's vector, and, where it finds it, adds a vector of "
+            "its own."
+        ),
         formulas,
         _(
             "Vaswani et al., section 3.3, equation 2; SwiGLU: Shazeer, 2020, equation 6. A unit is a column of W₁ that "

@@ -41,8 +41,8 @@ class Instrument:
     """Claim of tutorials, what is true of it anyhow, and the ways to find it out by hand.
 
     key: what the keys of its lines begin with. parts: each draws its controls and gives a way of finding, or None where
-    its controls hold nothing that can be tried; two stand side by side, widths: of them. explanation: of the formulas,
-    with the paper's section. code: what has run.
+    its controls hold nothing that can be tried; two stand side by side, widths: of them. plain: two sentences for a
+    beginner. explanation: of the formulas, with the paper's section. code: what has run.
     """
 
     key: str
@@ -50,6 +50,7 @@ class Instrument:
     truth: str
     parts: Sequence[Callable[[], Finding | None]]
     widths: Sequence[int] = (1, 1)
+    plain: str
     formulas: Sequence[str]
     explanation: str
     code: Sequence[Any]
@@ -70,7 +71,7 @@ class Instrument:
         return partial(together, drawn)
 
     def explain(self) -> None:
-        explanation(f"{self.key}_explanation", self.formulas, self.explanation, *self.code)
+        explanation(f"{self.key}_explanation", self.plain, self.formulas, self.explanation, *self.code)
 
 
 def together(drawn: Sequence[Views], model: TextModel) -> Drawing:

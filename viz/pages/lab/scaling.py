@@ -57,6 +57,10 @@ def experiment(model: TextModel) -> Instrument:
         truth=literal(words(CARD.truth)),
         parts=[partial(of_random_vectors, model), partial(in_model, model)],
         widths=(3, 2),
+        plain=_(
+            "The wider a head is, the larger its scores become by chance, and the softmax then puts everything on one"
+            " token. Dividing by √d_k keeps them in the range where it can still learn."
+        ),
         formulas=[
             r"q, k \sim N(0, I_{d_k}) \;\Rightarrow\; \mathrm{Var}(q \cdot k) = d_k",
             r"\frac{\partial w}{\partial s} = \mathrm{diag}(w) - ww^\top, \qquad "

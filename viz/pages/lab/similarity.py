@@ -75,6 +75,10 @@ def experiment(model: TextModel) -> Instrument:
         claim=_("A larger dot product means more similar vectors."),
         truth=_("That is sure only between vectors of equal length: q · k = ‖q‖ ‖k‖ cos(q, k)."),
         parts=[in_plane, partial(in_model, model)],
+        plain=_(
+            "A dot product is large when two vectors point the same way, but also when one of them is long. Here you "
+            "see how often the two ways of measuring agree."
+        ),
         formulas=[
             r"q \cdot k = \|q\|\,\|k\|\cos(q, k)",
             r"\rho = \mathrm{corr}(\mathrm{rank}(q \cdot k_j),\ \mathrm{rank}(\cos(q, k_j)))",

@@ -87,6 +87,10 @@ def experiment(model: TextModel) -> Instrument:
             "derivative diag(w) − wwᵀ to 0: it saturates. Largest scores that are equal share the weight at any size."
         ),
         parts=[partial(controls, model)],
+        plain=_(
+            "Softmax turns any numbers into shares that add up to 1. The larger the differences between the numbers, "
+            "the more the largest takes, and the less a small change still does."
+        ),
         formulas=[
             r"w_i = \frac{e^{s_i/T}}{\sum_j e^{s_j/T}}",
             r"\frac{\partial w}{\partial s} = \mathrm{diag}(w) - ww^\top \quad (T = 1)",

@@ -116,7 +116,13 @@ def card(model: TextModel, experiment: Experiment, row: DeltaGenerator) -> Views
         st.page_link(page, label=_("See it live: {page}").format(page=label), query_params=query, icon="↗")
     row_words = _("Statement {row} of the fifty that were collected from tutorials.").format(row=experiment.row)
     paragraphs = [*([words(experiment.method)] if experiment.method else []), experiment.source, row_words]
-    explanation(f"{key}_explanation", experiment.formulas, "\n\n".join(map(literal, paragraphs)), *experiment.code)
+    plain = _(
+        "A sentence that tutorials repeat is put to the test, by arithmetic or by training small models. The rule by "
+        "which the verdict falls was fixed before; the numbers only have to meet it."
+    )
+    explanation(
+        f"{key}_explanation", plain, experiment.formulas, "\n\n".join(map(literal, paragraphs)), *experiment.code
+    )
     return views
 
 

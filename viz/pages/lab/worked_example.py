@@ -69,6 +69,10 @@ def experiment(_model: TextModel) -> Instrument:
             "said below. Every cell of the first line can be changed."
         ),
         parts=[controls],
+        plain=_(
+            "One attention head, small enough to be followed with a pencil: three inputs, every step with its "
+            "numbers. Change a number, and see what it does to all that comes after it."
+        ),
         formulas=[
             r"Q = XW^Q,\quad K = XW^K,\quad V = XW^V",
             r"\mathrm{Attention}(Q, K, V) = \mathrm{softmax}\!\left(\frac{QK^\top}{\sqrt{d_k}}\right)V",

@@ -145,8 +145,20 @@ def show_recurrent() -> None:
         "annotations by how well they fit the decoder's state, and the decoder's unit reads their weighted sum beside "
         "the token. Of a unit its states are shown, a token a row. This is the code that has just run:"
     )
+    plain = _(
+        "Two networks read a text word by word, one from each side; a third writes the translation. Before each word "
+        "it looks back at the source, and here is where."
+    )
     explanation(
-        Part.EXPLANATION, RECURRENT_FORMULAS, text, GRU, RecurrentEncoder, AdditiveAttention, AttendingGRU, Readout
+        Part.EXPLANATION,
+        plain,
+        RECURRENT_FORMULAS,
+        text,
+        GRU,
+        RecurrentEncoder,
+        AdditiveAttention,
+        AttendingGRU,
+        Readout,
     )
 
 
@@ -158,6 +170,11 @@ def show_explanation(model: TextModel) -> None:
     parts = [type(network), *(type(part) for stack in stacks for part in (stack, stack.layers[0]))]
     explanation(
         Part.EXPLANATION,
+        _(
+            "Text enters at the bottom as vectors and leaves at the top as probabilities of the next token. In "
+            "between, attention lets tokens look at each other, feed-forward networks work on each alone, and every "
+            "block adds its result to the stream."
+        ),
         [r"x \leftarrow x + \mathrm{Sublayer}(x)", r"P(\text{next}) = \mathrm{softmax}(x W^\top)"],
         _(
             "Layers, heads, units, experts and positions count from 1 on every page; names of tensors are the model's "

@@ -24,6 +24,10 @@ def explain(key: str, network: Network, kind: AttentionKind, experiment: str, ch
     attention = network.get_submodule(ATTENTION_PATHS[kind].format(0))
     explanation(
         key,
+        _(
+            "A mask says which tokens a token may look at: a decoder must not see the words that it has yet to write,"
+            " and nobody should look at padding. Change it here, and see at once which weights and predictions move."
+        ),
         [
             rf"\mathrm{{softmax}}\left({scores_formula(attention)} + M\right), \quad M_{{ij}} \in \{{0, -\infty\}}",
             r"\tfrac12 \sum_j |w_j - w'_j| \qquad \mathrm{KL}(p' \,\|\, p) = \sum p' \ln \frac{p'}{p}",

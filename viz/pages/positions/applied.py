@@ -169,6 +169,10 @@ def position_classes(model: TextModel) -> list[type]:
 def explain(model: TextModel) -> None:
     explanation(
         "applied_explanation",
+        _(
+            "What if this model had other positions than those it was trained with? Its losses on your text say how "
+            "much it relies on them."
+        ),
         [
             r"\mathrm{loss}_t = -\ln p(\mathrm{token}_t \mid \ldots)",
             r"\mathrm{perplexity} = e^{\overline{\mathrm{loss}}}",

@@ -186,4 +186,4 @@ def figure_files(arrays: Sequence[NDArray[np.float32]], header: Mapping[str, Any
     `words`, {download, csv: the names of the three columns}. above: its name and its file, and what its "?" says.
     """
     named = {"name": above.name, "file": above.file, **about_header(above)}
-    return PackedView(_figure_files, key, pack({**header, **named}, arrays), about_click(above))
+    return PackedView(_figure_files, key, pack({**header, **named}, arrays), about_click(key, above))

@@ -263,9 +263,44 @@ EXPERIMENTS = {
 }
 
 
+def plain_words(experiment: str) -> str:
+    """Two plain sentences on an experiment."""
+    return {
+        "curves": _(
+            "Each channel of the encoding is a wave over the positions, fast ones first and slow ones last. Read "
+            "across the channels at one position, and you have the vector that says where a token stands."
+        ),
+        "wavelengths": _(
+            "The waves of the encoding get longer from channel to channel, like the hands of a clock. The fast ones "
+            "tell neighbours apart, the slow ones tell the beginning of a text from its end."
+        ),
+        "shift": _(
+            "Moving by k positions turns each pair of channels by the same angle, wherever one begins. So a model can"
+            " learn to look k tokens back with one matrix."
+        ),
+        "any_length": _(
+            "The encoding of a position is computed, not learned, so it does not depend on how long the text is. Here"
+            " it is computed for several lengths and compared."
+        ),
+        "misread": _(
+            "A common mistake counts every channel where the formula counts pairs of them. Here is what the encoding "
+            "becomes then, and what is lost."
+        ),
+        "learned": _(
+            "Some models learn a vector for each position in the place of computing it. Here it is seen whether what "
+            "they learned has the regularity of the waves."
+        ),
+        "relative": _(
+            "Newer models say how far apart two tokens are, and not where each stands. Rotary positions turn queries "
+            "and keys, ALiBi lowers the scores of what is far away."
+        ),
+    }[experiment]
+
+
 def explain(key: str, experiment: str) -> None:
     explanation(
         key,
+        plain_words(experiment),
         EXPERIMENTS[experiment].formulas,
         _(
             "Vaswani et al., *Attention Is All You Need*, section 3.5, with base b = 10000. Rotary positions: Su et "

@@ -204,6 +204,10 @@ def differences_table(inputs: Inputs, order: list[int], pair: Reversals, before:
 def explain() -> None:
     explanation(
         "order_explanation",
+        _(
+            "Attention alone does not know in which order words stand: shuffle them, and the same outputs come out "
+            "shuffled. Only the positions tell the model which word comes first."
+        ),
         [r"f(x_{\pi(1)}, \ldots, x_{\pi(n)})_i = f(x_1, \ldots, x_n)_{\pi(i)} \quad \text{for every order } \pi"],
         _(
             "Attention is a sum over a set, and the rest of a layer acts on each token alone: without positions and "

@@ -435,6 +435,10 @@ def explain(model: TextModel, side: str) -> None:
     embedding = model.network.get_submodule(f"{stack_of(model, side)}.embedding")
     explanation(
         "tokens_explanation",
+        _(
+            "Every token becomes a vector from a learned table, and a second vector that says where it stands is "
+            "added. Their sum is all that the model ever knows of the text."
+        ),
         [sum_formula(model)],
         _(
             "Vaswani et al., *Attention Is All You Need*, sections 3.4 and 3.5: the embedding's output is multiplied "

@@ -37,6 +37,10 @@ def view_name(view: str) -> str:
 def positions(key: str, model: TextModel) -> None:
     explanation(
         key,
+        _(
+            "After each token the model gives every token of its vocabulary a probability. The loss says how "
+            "surprised it was by the token that really came: 0 is not at all."
+        ),
         [r"\ell_t = -\ln p(y_t) = -\ln\,\mathrm{softmax}(z)_{y_t} \qquad \mathrm{PPL} = e^{\bar\ell}"],
         _(
             "Vaswani et al., section 3.4; the loss is the cross-entropy that training minimises, without label "
@@ -51,6 +55,10 @@ def positions(key: str, model: TextModel) -> None:
 def sampling(key: str) -> None:
     explanation(
         key,
+        _(
+            "A model that writes draws its next token from these probabilities. Temperature makes them more or less "
+            "even before that; top-k and top-p strike the unlikely ones out."
+        ),
         [
             r"p_i = \frac{e^{z_i/T}}{\sum_j e^{z_j/T}}",
             r"\frac{\partial p}{\partial (z/T)} = \mathrm{diag}(p) - pp^\top",
@@ -69,6 +77,10 @@ def sampling(key: str) -> None:
 def layers(key: str, model: TextModel) -> None:
     explanation(
         key,
+        _(
+            "If the model ended after this layer, what would it predict? The same output matrix reads the stream "
+            "after each layer, so one sees the prediction come to be."
+        ),
         [
             rf"\mathrm{{model}}_\ell = {lens_formula(model)}",
             r"z = \sum_c W_U\,D_c\,y_c + b \qquad D\,v = \gamma \odot \frac{v - \bar v}{\sigma(x)} \qquad "
@@ -98,6 +110,10 @@ def lens_formula(model: TextModel) -> str:
 def film(key: str) -> None:
     explanation(
         key,
+        _(
+            "The model writes one token, reads it back, and writes the next. Each frame is one such step: where it "
+            "looked, and what else it could have written."
+        ),
         [r"y_t = \arg\max_y\, p(y \mid y_{<t}, x)"],
         _(
             "Vaswani et al., section 3: the decoder writes one token at a time and reads what it has written. Each "
@@ -111,6 +127,10 @@ def film(key: str) -> None:
 def search(key: str) -> None:
     explanation(
         key,
+        _(
+            "Instead of the one most probable token, the search keeps several beginnings of a sentence and goes on "
+            "with the best. A branch that ends here was overtaken by others."
+        ),
         [r"\mathrm{score}(y) = \frac{\ln p(y \mid x)}{((5 + |y|)/6)^{0.6}}"],
         _(
             "Wu et al. (2016), equation 14; Vaswani et al., section 6.1, search with a beam of 4 and a length penalty "

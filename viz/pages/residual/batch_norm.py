@@ -161,6 +161,11 @@ def about_batch(moment: str) -> About:
 def explain(key: str) -> None:
     explanation(
         key,
+        _(
+            "LayerNorm takes its mean and deviation over the channels of one token; BatchNorm takes them over all "
+            "tokens of a batch. So the neighbours in a batch, and the padding, change what BatchNorm gives, and never"
+            " what LayerNorm gives."
+        ),
         [
             r"\text{LayerNorm: } \mu_{b,p} = \tfrac{1}{d}\sum_c x_{b,p,c} \qquad "
             r"\text{BatchNorm: } \mu_c = \tfrac{1}{B\,P}\sum_{b,p} x_{b,p,c}"

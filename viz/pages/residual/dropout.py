@@ -178,6 +178,10 @@ def measured(inputs: Inputs, name: str, position: int, rate: float, masks: int) 
 def explain(key: str) -> None:
     explanation(
         key,
+        _(
+            "In training, dropout sets some numbers to 0 at random and makes the others a little larger, so that the "
+            "mean stays. The model learns not to rely on any single one; when it is used, nothing is dropped."
+        ),
         [
             r"y_i = \frac{m_i\,x_i}{1 - p}, \quad m_i \sim \mathrm{Bernoulli}(1 - p) \qquad "
             r"\mathbb{E}[y_i] = x_i \qquad \mathrm{Var}[y_i] = \frac{p}{1 - p}\,x_i^2"

@@ -394,6 +394,11 @@ def _size(quantity: str, weights: str) -> str:
 def explain(key: str) -> None:
     explanation(
         key,
+        _(
+            "Training asks of every weight and every vector: if this were a little larger, how much would the loss "
+            "change? The answer is the gradient; here is how large it is along the model, from the output back to the"
+            " embeddings."
+        ),
         [
             LOSS + r" \qquad "
             r"g_W = \frac{\partial L}{\partial W} \qquad g_x = \frac{\partial L}{\partial x_{l,t}}"

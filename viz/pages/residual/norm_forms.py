@@ -131,6 +131,10 @@ def form_widths(inputs: Inputs, path: str, eps: float) -> Chart:
 def explain(key: str) -> None:
     explanation(
         key,
+        _(
+            "Books write LayerNorm in forms that look alike and are not quite the same. Here is how far each is from "
+            "what torch computes, on the vector that this norm really reads."
+        ),
         [
             r"\text{torch: } \frac{x - \mu}{\sqrt{\sigma^2 + \varepsilon}} \qquad "
             r"\text{textbook: } \frac{x - \mu}{\sigma + \varepsilon} \qquad "

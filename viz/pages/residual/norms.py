@@ -165,7 +165,7 @@ def _steps(inputs: Inputs, path: str, position: int) -> list[tuple[str, str, Mes
     return [
         (norm_at(inputs, path, position), SECOND, found),
         (STANDARDISED[inputs.config.norm], EXPECTED, standardised),
-        ("· γ" if norm.bias is None else "· γ + β", FIRST, learned),
+        ("… · γ" if norm.bias is None else "… · γ + β", FIRST, learned),
     ]
 
 
@@ -340,8 +340,18 @@ def about_norms(quantity: str) -> About:
 
 def explain(key: str, network: Network) -> None:
     norm = next(part for part in network.modules() if isinstance(part, Norm))
+    plain = _(
+        "Before its numbers are used, each token's vector is put on one scale: its mean is taken away, and it is "
+        "divided by its deviation. Two learned vectors, γ and β, then stretch and move each channel."
+    )
+    if not norm.centred:
+        plain = _(
+            "Before its numbers are used, each token's vector is put on one scale: it is divided by its root mean "
+            "square. A learned vector, γ, then stretches each channel."
+        )
     explanation(
         key,
+        plain,
         [FORMULAS[network.config.norm] + ("" if norm.bias is None else r" + \beta")],
         _(
             "Ba et al., *Layer Normalization*, 2016, section 3; Vaswani et al., section 3.1. μ and σ are taken over "

@@ -189,6 +189,10 @@ def _parallel_row(norm: str, config: TransformerConfig) -> dict[str, Any]:
 def explain(key: str, config: TransformerConfig) -> None:
     explanation(
         key,
+        _(
+            "The norm can stand after the sum, as in the paper, or before the sublayer, as in most models today. The "
+            "drawing shows what passes by untouched, the chart how far the stream would move with each."
+        ),
         [
             r"\text{post: } \mathrm{LN}(x + F(x)) \qquad \text{pre: } x + F(\mathrm{LN}(x)) \qquad "
             r"\text{wrong: } \mathrm{LN}(x) + F(x)"

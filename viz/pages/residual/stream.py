@@ -233,6 +233,10 @@ def _about(config: TransformerConfig, quantity: str, sentence: str) -> About:
 def explain(key: str, config: TransformerConfig) -> None:
     explanation(
         key,
+        _(
+            "Each token has one vector that runs through the whole model, and every block adds what it has computed "
+            "to it. Here is how long that vector is after each block, and how much each block changes it."
+        ),
         [stream_formula(config)],
         _(
             "The residual stream (Vaswani et al., section 3.1; He et al., 2015; Elhage et al., 2021): every block adds "

@@ -105,7 +105,7 @@ def film_view(session: Session, live: LiveTraining, run: Run, kind: AttentionKin
         "rewind": on_rewind,
         "branch": on_branch,
         "again": on_again,
-        **about_click(above),
+        **about_click(FILM, above),
     }
     return PackedView(_film, FILM, data, acts)
 

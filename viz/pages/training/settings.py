@@ -177,6 +177,10 @@ def page(session: Session) -> Views:
     with right:
         explanation(
             Part.EXPLANATION,
+            _(
+                "The learning rate says how far each step moves the weights. It rises at first, while the steps are "
+                "still rash, and falls towards the end, so that the model settles."
+            ),
             [RATE],
             _(
                 "After w steps of warm-up the rate η falls as a cosine (Loshchilov and Hutter, 2017, equation 5), as "

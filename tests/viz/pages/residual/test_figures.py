@@ -72,11 +72,11 @@ def test_every_norm_at_every_token(small, stack, quantity, column):
 @pytest.mark.parametrize(
     ("options", "titles"),
     [
-        ({}, ("Before self-attention, layer 1, at ▁", "(x − μ) / σ", "· γ + β")),
-        ({"norm": "rms", "norm_placement": "post"}, ("After self-attention, layer 1, at ▁", "x / rms", "· γ")),
+        ({}, ("Before self-attention, layer 1, at ▁", "(x − μ) / σ", "… · γ + β")),
+        ({"norm": "rms", "norm_placement": "post"}, ("After self-attention, layer 1, at ▁", "x / rms", "… · γ")),
         (
             {"norm": "textbook-sample", "bias": False},
-            ("Before self-attention, layer 1, at ▁", "(x − μ) / (s + ε)", "· γ"),
+            ("Before self-attention, layer 1, at ▁", "(x − μ) / (s + ε)", "… · γ"),
         ),
     ],
 )
