@@ -104,7 +104,8 @@ def explain_figure(session: Session) -> None:
 def _explain(key: str, plain: str, formulas: Sequence[str], text: str, ran: Sequence[Any]) -> None:
     st.container(key=f"{key}_plain").markdown(plain)
     for formula in formulas:
-        st.latex(formula)
+        for part in re.split(r",?\s*\\qquad\s*", formula):  # below each other: the place is narrow
+            st.latex(part)
     if symbols := named_symbols(formulas):
         st.container(key=f"{key}_symbols").markdown("\n".join(f"- ${latex}$: {words}" for latex, words in symbols))
     if text:

@@ -55,8 +55,8 @@ def explain(key: str, network: Network, wish: HeadSettings, below: str) -> None:
     explanation(
         key,
         _(
-            "Each token spends one unit of attention on the tokens that it may look at; a dark cell is where it "
-            "looks. A head is one such way of looking, and the model has many at once."
+            "Each token divides its attention over the tokens that it may look at: a dark cell is where it looks most. "
+            "A head is one such way of looking, and the model has many at once."
         ),
         formulas,
         text,

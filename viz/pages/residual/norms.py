@@ -148,7 +148,8 @@ def norm_steps(inputs: Inputs, path: str, position: int) -> list[Chart]:
         note, marks = spread(now[number], norm.centred), _spread_marks(now[number], norm.centred)
         above = caption(inputs, name, f"norm-{path}-{position}-{number}", note, without, about=about)
         x = Axis(Message("value of a channel") if number == 2 else "", low=edges[0], high=edges[-1])
-        charts.append(Chart(above, [series], x, Axis(""), tall=64, marks=marks))
+        place = Message("value of a channel")
+        charts.append(Chart(above, [series], x, Axis(Message("channels")), tall=64, marks=marks, place=place))
     return charts
 
 

@@ -310,8 +310,10 @@ def pick_norm(place: DeltaGenerator, paths: list[str], row: int) -> None:
     """A list of the stack's norms, with the chosen one."""
     st.session_state[Part.NORMS] = paths[row]
 
+    config = current_session().model.config
+
     def name_of(path: str) -> str:
-        return in_language(norms.norm_place(current_session().model.config, path))
+        return in_language(norms.norm_place(config, path))
 
     place.selectbox(_("Norm"), paths, format_func=name_of, key=Part.NORMS, on_change=on_norm_list, width=260)
 
