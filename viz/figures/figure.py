@@ -24,7 +24,7 @@ class Caption:
 
     file: name of what is saved. stamp: what was painted, so that another drawing is known. note: numbers behind the
     name. sentence: below it. alt: for screen readers, made of these and the figure's numbers where it is empty. about:
-    behind its "?".
+    behind its "?". finding: what is seen in it, its title where there is one; the name is small then.
     """
 
     name: str
@@ -34,6 +34,7 @@ class Caption:
     sentence: str = ""
     alt: str = ""
     about: About | None = None
+    finding: str = ""
 
 
 @dataclass(frozen=True, eq=False)

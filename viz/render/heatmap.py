@@ -76,7 +76,8 @@ class HeatmapRenderer(Renderer[Heatmap]):
         names = ("tokens", "block", "highest", "wanted", "texts", "valued")
         some = {name: value for name in names if (value := getattr(figure, name)) is not None}
         sides = {name: attributes(getattr(figure, name)) for name in ("rows", "columns", "scale")}
-        return shape | some | sides | ({"odd": self.odd} if self.odd else {})
+        flags = {"odd": self.odd, "large": figure.large}
+        return shape | some | sides | {name: value for name, value in flags.items() if value}
 
     def arrays(self) -> Sequence[NDArray[Any]]:
         return self._cells

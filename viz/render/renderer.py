@@ -49,7 +49,8 @@ class Renderer(ABC, Generic[F]):
 
     def _header(self) -> dict[str, Any]:
         figure, caption = self.figure, self.caption
-        alt = caption.alt or in_turn(stopped(f"{caption.name}: {self.summary()}"), caption.note)
+        first = [stopped(caption.finding)] if caption.finding else []
+        alt = caption.alt or in_turn(*first, stopped(f"{caption.name}: {self.summary()}"), caption.note)
         texts = {"alt": alt, "chosen": figure.chosen, "words": words(*self.columns, **figure.words)}
         return attributes(caption, "about") | about_header(caption) | texts | self.shape()
 

@@ -68,6 +68,7 @@ class PlotHeader(FileHeader):
     sentence: str
     alt: str
     chosen: int
+    finding: str
 
 
 class TokensHeader(TypedDict):
@@ -87,6 +88,7 @@ class HeatmapHeader(PlotHeader):
     block: NotRequired[list[int]]
     highest: NotRequired[int]
     wanted: NotRequired[int]
+    large: NotRequired[bool]
     texts: NotRequired[list[str]]
     valued: NotRequired[bool]
     odd: NotRequired[int]

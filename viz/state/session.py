@@ -395,12 +395,23 @@ def choice(options: Sequence[str], default: str, key: str) -> str:
 
 
 def choose(
-    label: str, options: Sequence[str], default: str, key: str, words: Callable[[str], str], place: DeltaGenerator
+    label: str,
+    options: Sequence[str],
+    default: str,
+    key: str,
+    words: Callable[[str], str],
+    place: DeltaGenerator | None,
 ) -> str:
-    """A row of buttons whose choice is in the address bar, by its name and not by its words in one language."""
+    """A row of buttons whose choice is in the address bar, by its name and not by its words in one language.
+
+    place: None while the buttons are hidden, where the choice stays what it was.
+    """
     request = current_session().address.pending_choices.pop(key, None)
     if request in options:  # set now: what a callback sets before it has all drawn again does not reach the browser
         st.session_state[key] = request
+    if place is None:
+        hidden = current_session().address.widget_values[key] = choice(options, default, key)
+        return hidden
     chosen = place.segmented_control(
         label,
         options,

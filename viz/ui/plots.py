@@ -54,10 +54,23 @@ def stamp(trace: Trace) -> str:
 
 
 def caption(
-    inputs: Inputs, name: str, file: str, note: str = "", sentence: str = "", alt: str = "", about: About | None = None
+    inputs: Inputs,
+    name: str,
+    file: str,
+    note: str = "",
+    sentence: str = "",
+    alt: str = "",
+    about: About | None = None,
+    finding: str = "",
 ) -> Caption:
     """Caption of a figure of these inputs."""
-    return Caption(name, file, stamp(inputs.trace), note, sentence, alt, about)
+    return Caption(name, file, stamp(inputs.trace), note, sentence, alt, about, finding)
+
+
+def word(label: str) -> str:
+    """A token in a sentence: without the mark of a space before it, and between quotation marks if it is no word."""
+    bare = label.lstrip("▁Ġ ") or label
+    return bare if any(letter.isalnum() for letter in bare) else f"“{bare}”"
 
 
 def lacking(inputs: Inputs, before: object, row: Tensor | None = None) -> str:

@@ -22,6 +22,8 @@ function labelAt({ places }, position, block) {
 const LEGIBLE = 40; // labels on an axis; above that every k-th
 const LOWEST = 72; // of the colour bar: room for its title
 const UNDER_TEXT = 0.62; // how strong colours are where cells hold words: these stay legible in both themes
+const SHARE = 0.62; // of the window's height that the page's large figure takes
+const LOWEST_ROW = 16; // of such a figure: what has more rows than the window has room for is higher
 const BAR = { gap: 14, width: 10, room: 6 };
 
 // Many small cells as one picture of a pixel each, made once: a box each costs the browser a tenth of a second.
@@ -116,7 +118,7 @@ function rounded(value) {
 
 // Where everything goes in the width there is. measure: how wide a label will be drawn.
 /** @param {HeatmapHeader} header @param {number} width @param {number} ratio @param {Measure} measure */
-function arrange({ rows, columns, scale, texts, valued, highest, square, odd, wanted = 0 }, width, ratio, measure) {
+function arrange({ rows, columns, scale, texts, valued, highest, large, square, odd, wanted = 0 }, width, ratio, measure) {
   const names = { rows: rows.labels.map(shortened), columns: columns.labels.map(shortened) };
   const count = { rows: names.rows.length, columns: names.columns.length };
   const widths = names.columns.map(measure);
@@ -133,7 +135,7 @@ function arrange({ rows, columns, scale, texts, valued, highest, square, odd, wa
   let right = bar;
   let [wide, turn] = [0, 0];
   for (let attempt = 0; attempt < 2; attempt++) {
-    wide = whole(Math.min(texts ? 120 : 64, Math.max(0.05, (width - left - right) / count.columns)));
+    wide = whole(Math.min(texts || large ? 120 : 64, Math.max(0.05, (width - left - right) / count.columns)));
     turn = widest + 6 <= wide ? 0 : wide >= 1.3 * FONT ? -45 : -90;
     // A slanted label of one of the last columns reaches out to the right.
     const reach = widths.map((label, column) => 0.71 * (label + FONT) - (count.columns - column - 0.5) * wide);
@@ -144,8 +146,10 @@ function arrange({ rows, columns, scale, texts, valued, highest, square, odd, wa
   // At least as long as what is written beside it; then few rows are higher.
   const beside = Math.max(LOWEST, measure(scale.title), measure(rows.title));
   const some = Math.max(wide, 22, beside / count.rows, wanted / count.rows);
-  const high = square ? wide : whole(Math.min(some, Math.max(tall, Math.min(64, beside / count.rows)), least));
   const top = snap(34 + (turn === 0 ? FONT : turn === -45 ? 0.71 * (widest + FONT) : widest));
+  const filling = Math.max(Math.min(least, LOWEST_ROW), Math.min(110, (SHARE * innerHeight - top) / count.rows));
+  const usual = Math.min(some, Math.max(tall, Math.min(64, beside / count.rows)), least);
+  const high = square ? wide : whole(large ? filling : usual);
   const length = Math.max(count.rows * high, beside);
   /** @param {number} total @param {number} room */
   const every = (total, room) => Math.max(Math.ceil(total / LEGIBLE), Math.ceil((FONT + 1) / room));

@@ -202,8 +202,8 @@ export function buildPlot(parentElement, name, kind) {
   const root = /** @type {PlotRoot} */ (newRoot(parentElement, `plot ${name}`));
   root.kind = kind;
   root.heading = element("div", "heading");
-  root.heading.append(element("b"), element("span"), element("span", "aside"), buildMenu(root));
-  firstIn(root.heading).after(buildAbout(root));
+  root.heading.append(element("h3"), element("b"), element("span"), element("span", "aside"), buildMenu(root));
+  root.heading.children[1].after(buildAbout(root));
   root.canvas = element("canvas");
   root.canvas.height = 0; // until it is painted
   root.canvas.setAttribute("role", "img");
@@ -215,6 +215,8 @@ export function buildPlot(parentElement, name, kind) {
   root.canvas.addEventListener("pointerleave", () => kind.point(root));
   root.canvas.addEventListener("click", (event) => kind.click(root, event));
   if (kind.walk) listenToKeys(root);
+  const taller = () => root.shown?.header.large && paintSoon(root);
+  window.addEventListener("resize", taller);
   const sizes = new ResizeObserver(([{ contentRect }]) => {
     if (Math.floor(contentRect.width) === root.width) return;
     root.width = Math.floor(contentRect.width);
@@ -236,6 +238,7 @@ export function buildPlot(parentElement, name, kind) {
     sizes.disconnect();
     dark();
     plain();
+    window.removeEventListener("resize", taller);
     document.fonts.removeEventListener("loadingdone", fonts);
   };
   return root;
@@ -253,13 +256,15 @@ function bringIntoView(root, { name, chosen }) {
   if (top > innerHeight - 120 || bottom < 120) root.scrollIntoView({ block: "nearest", behavior: "smooth" });
 }
 
-// Show `shown`, {header, …}: heading and alternative text come from the header {name, sentence, note, alt, stamp, words}.
+// Show `shown`, {header, …}: heading and alternative text come from the header {finding, name, sentence, note, alt, stamp, words}.
 /** @param {PlotRoot} root @param {any} shown */
 export function showPlot(root, shown) {
   const { header } = shown;
   if (root.shown) bringIntoView(root, header);
   root.shown = shown;
-  const [name, , sentence, note] = root.heading.children;
+  const [finding, name, , sentence, note] = /** @type {any} */ (root.heading.children);
+  write(finding, header.finding ?? "");
+  root.heading.classList.toggle("found", Boolean(header.finding));
   write(name, header.name);
   write(sentence, header.sentence ?? "");
   write(note, header.note ?? "");

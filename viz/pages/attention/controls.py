@@ -24,6 +24,7 @@ from viz.i18n.messages import in_language
 from viz.pages.attention.text import below_name, combination_name, drawing_name, metric_name, order_name, quantity_name
 from viz.pages.attention.view import HeadSettings
 from viz.state.session import Key, attention_kinds, choice, choose, choose_attention, current_session
+from viz.ui.choice_row import ChoiceRow, choice_row
 
 FILTERS = "head_filters"
 
@@ -54,57 +55,59 @@ BELOW = ("steps", "importance")
 
 
 def show_controls(model: TextModel) -> HeadSettings:
-    """Controls of all heads: kind, quantity and scale."""
+    """The page's choices: kind, quantity and order of the heads; the rest behind "More"."""
     kinds = attention_kinds(model.network)
-    row = st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center")
-    kind = choose_attention(kinds, row)
-    quantity = str(Quantity.WEIGHT)
-    if not lacks(model.network, f"{ATTENTION_PATHS[kind].format(0)}.value"):
-        quantity = choose(_("Quantity"), list(Quantity), Quantity.WEIGHT, Choice.QUANTITY, quantity_name, row)
-    name = partial(scale_name, weights=quantity == Quantity.WEIGHT and not current_session().differing)
-    scale = choose(_("Scale"), SCALES, SCALES[0], Key.SCALE, name, row)
-    low = row.container(horizontal=True, vertical_alignment="center", width="content", gap="small")
-    low.caption(_("Hide weights <"), width="content")
-    threshold = number(low, _("Hide weights <"), Choice.THRESHOLD, 0.0, width=110) or 0.0
-    return HeadSettings(kind, Quantity(quantity), scale, threshold=threshold)
+    with choice_row("attention") as row:
+        kind = choose_attention(kinds, row.place)
+        quantity = str(Quantity.WEIGHT)
+        if not lacks(model.network, f"{ATTENTION_PATHS[kind].format(0)}.value"):
+            quantity = choose(_("Quantity"), list(Quantity), Quantity.WEIGHT, Choice.QUANTITY, quantity_name, row.place)
+        metric = pick(_("Number of each head"), metrics_of(kind), Choice.METRIC, metric_name, row.rest)
+        row.count(metric, next(iter(METRICS)))
+        order = pick(_("Order"), ORDERS, Choice.ORDER, partial(order_name, metric=metric), row.place)
+        wish = HeadSettings(kind, Quantity(quantity), metric=metric, order=order)
+        return show_drawing_controls(show_filters(wish, model, row), row)
 
 
-def show_head_controls(wish: HeadSettings, model: TextModel) -> HeadSettings:
-    """Controls of the grid: its heads, their order, their number."""
-    row = st.container(horizontal=True, vertical_alignment="center")
-    metric = pick(_("Number of each head"), metrics_of(wish.kind), Choice.METRIC, metric_name, row)
-    order = choose(_("Order"), ORDERS, ORDERS[0], Choice.ORDER, order_name, row)
-    wish = replace(wish, metric=metric, order=order)
+def show_drawing_controls(wish: HeadSettings, row: ChoiceRow) -> HeadSettings:
+    """Controls of how maps are drawn, and of what the large one combines."""
+    scaled = row.rest and row.rest.container(horizontal=True, vertical_alignment="center", width="content")
+    name = partial(scale_name, weights=wish.quantity == Quantity.WEIGHT and not current_session().differing)
+    scale = row.count(choose(_("Scale"), SCALES, SCALES[0], Key.SCALE, name, scaled), SCALES[0])
+    if scaled:
+        scaled.caption(_("Hide weights <"), width="content")
+    threshold = number(scaled, _("Hide weights <"), Choice.THRESHOLD, 0.0, width=110) or 0.0
+    row.changed += threshold > 0
+    combination = row.choose(_("Combine"), COMBINED, COMBINED[0], Choice.COMBINATION, combination_name)
+    drawing = row.choose(_("Drawing"), DRAWINGS, DRAWINGS[0], Choice.DRAWING, drawing_name)
+    return replace(wish, scale=scale, threshold=threshold, combination=combination, drawing=drawing)
+
+
+def show_filters(wish: HeadSettings, model: TextModel, row: ChoiceRow) -> HeadSettings:
+    """Controls of which heads are shown."""
     count = model.config.shape_of("encoder" if wish.kind == "encoder" else "decoder").heads
-    filters = row.popover(_("Heads"), width="content", key=FILTERS, on_change="rerun")
-    if not filters.open:  # its controls need not be drawn at every look: the address bar has their values
+    filters = row.rest and row.rest.popover(_("Heads"), width="content", key=FILTERS, on_change="rerun")
+    if filters and filters.open:
+        with filters:
+            layers = several(_("Layers"), model.config.depth(wish.kind), Choice.LAYERS)
+            heads = several(_("Heads"), count, Choice.HEADS)
+            st.caption(
+                _("Only heads whose number, as the entropy, lies between these; the figure combines those that are shown.")
+            )
+            low, high = st.columns(2)
+            least = number(low, _("at least"), Choice.LEAST, None)
+            most = number(high, _("at most"), Choice.MOST, None)
+    else:  # its controls need not be drawn at every look: the address bar has their values
         layers = asked_several(model.config.depth(wish.kind), Choice.LAYERS)
         heads = asked_several(count, Choice.HEADS)
         least, most = address_number(Choice.LEAST), address_number(Choice.MOST)
-        return replace(wish, layers=layers, heads=heads, least=least, most=most)
-    with filters:
-        layers = several(_("Layers"), model.config.depth(wish.kind), Choice.LAYERS)
-        heads = several(_("Heads"), count, Choice.HEADS)
-        st.caption(
-            _("Only heads whose number, as the entropy, lies between these; the figure combines those that are shown.")
-        )
-        low, high = st.columns(2)
-        least = number(low, _("at least"), Choice.LEAST, None)
-        most = number(high, _("at most"), Choice.MOST, None)
+    row.changed += bool(layers or heads or least is not None or most is not None)
     return replace(wish, layers=layers, heads=heads, least=least, most=most)
 
 
 def metrics_of(kind: AttentionKind) -> list[str]:
     """Metrics that this kind of attention has: induction is of a text that looks at itself."""
     return [name for name in METRICS if name != "induction" or kind != "cross"]
-
-
-def show_figure_controls(wish: HeadSettings) -> HeadSettings:
-    """Controls of the large figure: what it combines, and how it is drawn."""
-    row = st.container(horizontal=True, horizontal_alignment="distribute")
-    combination = choose(_("Combine"), COMBINED, COMBINED[0], Choice.COMBINATION, combination_name, row)
-    drawing = choose(_("Drawing"), DRAWINGS, DRAWINGS[0], Choice.DRAWING, drawing_name, row)
-    return replace(wish, combination=combination, drawing=drawing)
 
 
 def show_below(kind: Kind) -> str:
@@ -117,8 +120,10 @@ def show_below(kind: Kind) -> str:
     return chosen
 
 
-def pick(label: str, options: Sequence[str], key: str, words: Callable[[str], str], place: DeltaGenerator) -> str:
-    """One of a list, the first unless chosen otherwise, in the address bar by its name."""
+def pick(label: str, options: Sequence[str], key: str, words: Callable[[str], str], place: DeltaGenerator | None) -> str:
+    """One of a list, the first unless chosen otherwise, in the address bar by its name. place: None while it is hidden."""
+    if place is None:
+        return choice(options, options[0], key)
     named = {option: in_language(words(option)) for option in options}
     if st.session_state.get(key, options[0]) not in options:
         st.session_state[key] = options[0]
@@ -153,9 +158,13 @@ def asked_several(count: int, key: str) -> list[int]:
 
 
 def number(
-    place: DeltaGenerator, label: str, key: str, low: float | None, width: int | Literal["stretch"] = "stretch"
+    place: DeltaGenerator | None, label: str, key: str, low: float | None, width: int | Literal["stretch"] = "stretch"
 ) -> float | None:
-    """A number, or none where the field is empty; of a given width it stands beside its label."""
+    """A number, or none where the field is empty; of a given width it stands beside its label. place: None while it is
+    hidden.
+    """
+    if place is None:
+        return address_number(key, low)
     given = place.number_input(
         label,
         low,
@@ -167,7 +176,7 @@ def number(
         width=width,
     )
     if given is not None or key in st.query_params:
-        current_session().address.set(key, None if given is None else f"{given:g}")
+        current_session().address.set(key, None if given is None or given == low else f"{given:g}")
     return given
 
 

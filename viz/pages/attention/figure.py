@@ -32,11 +32,11 @@ from viz.pages.attention.head_grid import (
     power_of_ten,
     top_values,
 )
-from viz.pages.attention.text import about_map, combination_title, log_sentence, metric_name, pair, quantity_name
+from viz.pages.attention.text import about_map, combination_title, finding, log_sentence, metric_name, quantity_name
 from viz.pages.attention.view import HeadImage, HeadMaps, metrics
 from viz.state.session import Selection
 from viz.ui.parts import frame_of
-from viz.ui.plots import stamp
+from viz.ui.plots import stamp, word
 
 CELLS = 256  # of the figure along each side, at most; longer texts in blocks
 MERGED = (92, 124, 250)  # of several heads' lines, the hue of the weights
@@ -98,6 +98,7 @@ def head_figure(
         chosen=head_maps.runs.row_of(chosen.query) // block[0],
         cell_titles=titles,
         words=words,
+        large=True,
         ungrouped=True,
     )
 
@@ -181,29 +182,31 @@ def _heading(
     at = head_maps.runs.row_of(chosen.query)
     row = drawn.own[at]
     strongest = int(row.argmax())
-    note: str = pair(head_maps.row_labels[at], head_maps.column_labels[strongest], float(row[strongest]))
+    query, key = word(head_maps.row_labels[at]), word(head_maps.column_labels[strongest])
+    found = finding("weight" if wish.combination == "rollout" else wish.quantity, query, key, float(row[strongest]))
+    notes: list[str] = []
     if wish.combination == "maximum" and wish.quantity == Quantity.WEIGHT and head_maps.maps.small and heads:
-        note = joined(" · ", note, Message("head {head}", head=_head_of(head_maps, heads, at, strongest)))
+        notes.append(Message("head {head}", head=_head_of(head_maps, heads, at, strongest)))
     if bool(row.isnan().all()):
-        note = joined(": ", head_maps.row_labels[at], Message("not a number"))
+        found = Message("{query}: not a number", query=query)
     if head_maps.comparison is not None:
         before = math.nan if drawn.pinned is None else float(drawn.pinned[at, strongest])
         value = "–" if math.isnan(before) else significant(before)
-        note = joined("", note, " (", Message("pinned: {value}", value=value), ")")
+        notes.append(Message("pinned: {value}", value=value))
     sink = sink_column(head_maps, chosen, heads, block)
     if sink is not None and not np.isnan(sink[at]):
-        note = joined(" · ", note, Message("to the sink {weight}", weight=significant(float(sink[at]))))
+        notes.append(Message("to the sink {weight}", weight=significant(float(sink[at]))))
     sentence = joined(" · ", *sentences)
     alt = Message(
-        "{name}, {sentence}. {rows} queries, {columns} keys. The chosen query looks most at: {strongest}.",
+        "{name}, {sentence}. {rows} queries, {columns} keys. {strongest}.",
         name=name,
         sentence=sentence,
         rows=rows,
         columns=columns,
-        strongest=note,
+        strongest=joined(" · ", found, *notes),
     )
     file, about = file_name(head_maps, chosen), about_map(head_maps, chosen.layer)
-    return Caption(name, file, stamp(head_maps.trace), note, sentence, alt, about)
+    return Caption(name, file, stamp(head_maps.trace), joined(" · ", *notes), sentence, alt, about, found)
 
 
 # The numbers behind the page of attention, as tables.

@@ -20,7 +20,7 @@ from viz.i18n.format import as_sentence
 from viz.i18n.messages import in_language
 from viz.pages.attention import bertviz, components, importance  # noqa: F401  # components: the renderers of its figures
 from viz.pages.attention.bertviz_scripts import VIEWS
-from viz.pages.attention.controls import Choice, show_below, show_controls, show_figure_controls, show_head_controls
+from viz.pages.attention.controls import Choice, show_below, show_controls
 from viz.pages.attention.figure import (
     file_name,
     head_figure,
@@ -75,14 +75,12 @@ class Part(StrEnum):
 def page(model: TextModel) -> Views:
     """Places and controls first; then all that the session's trace of this model holds is packed; then mounted."""
     wish = show_controls(model)
-    grid, figures = st.columns([11, 9], gap="medium")
+    grid, figures = st.columns(2, gap="medium")
     with grid:
-        wish = show_head_controls(wish, model)
         heads = st.container()
         below = show_below(model.kind)
         steps = st.container()
     with figures:
-        wish = show_figure_controls(wish)
         figure = st.container()
         beside = st.container()
         explain(Part.EXPLANATION, model.network, wish, below)

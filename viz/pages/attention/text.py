@@ -282,8 +282,14 @@ def quantity_name(name: str) -> str:
     return {"weight": Message("weight"), "value": "‖w·v‖", "output": "‖w·v·Wᴼ‖"}[name]
 
 
-def order_name(name: str) -> str:
-    return {"layer": Message("by layer"), "highest": Message("highest"), "lowest": Message("lowest")}[name]
+def order_name(name: str, metric: str) -> Message:
+    """Order of the heads, by a number of theirs."""
+    title = METRIC_TITLES[metric]
+    return {
+        "layer": Message("sorted by layer"),
+        "highest": Message("{number}, highest first", number=title),
+        "lowest": Message("{number}, lowest first", number=title),
+    }[name]
 
 
 def combination_name(name: str) -> str:
@@ -312,9 +318,12 @@ def bertviz_name(name: str) -> str:
     return {"head": Message("Head view"), "model": Message("Model view"), "neuron": Message("Neuron view")}[name]
 
 
-def pair(query: str, key: str, value: float) -> str:
-    """Who looks at whom, and how much."""
-    return f"{query} → {key}  {significant(value)}"
+def finding(quantity: str, query: str, key: str, value: float) -> Message:
+    """Whom a query looks at most, and how much."""
+    value_text = significant(value)
+    if quantity == Quantity.WEIGHT:
+        return Message("{query} looks at {key}: {weight}", query=query, key=key, weight=value_text)
+    return Message("{key} gives most to {query}: {length}", query=query, key=key, length=value_text)
 
 
 def below_name(name: str) -> str:
