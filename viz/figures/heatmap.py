@@ -19,13 +19,13 @@ class Heatmap(Figure):
     """Values (row, column) large, with labels and a colour bar.
 
     _: KW_ONLY
-    scale: of the values; differences from the pin get one of their own. visible: False on masked cells, 2 on those that
-    a threshold hides. tokens: {side, labels, places}, where cells are tokens. block: numbers of tokens that a row and a
-    column stand for, if not 1. highest, wanted: CSS pixels of all rows together, where those are thin, or the text is
-    short. large: it is the page's large figure, as high as the window lets it. square: cells as high as wide. column: a framed column. texts: words inside the cells; texts_title: of their
-    column in the table. valued: below the words stand the values. cell_titles: of the table's columns for row, column
-    and value, where axes and scale are called otherwise. unchanged: the caption's note where no value differs from the
-    pinned one.
+    scale: of the values; differences from the pin get one of their own. visible: False on masked cells, 2 on those
+    that a threshold hides. tokens: {side, labels, places}, where cells are tokens. block: numbers of tokens that a
+    row and a column stand for, if not 1. highest, wanted: CSS pixels of all rows together, where those are thin, or
+    the text is short. large: it is the page's large figure, and as high as the window lets it be. square: cells as
+    high as wide. column: a framed column. texts: words inside the cells; texts_title: of their column in the table.
+    valued: below the words stand the values. cell_titles: of the table's columns for row, column and value, where
+    axes and scale are called otherwise. unchanged: the caption's note where no value differs from the pinned one.
     """
 
     values: Values

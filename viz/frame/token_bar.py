@@ -240,7 +240,7 @@ def on_pin(act: str) -> None:
     elif act == "release":
         session.release()
     elif act in ("values", "differences"):
-        session.differing = act == "differences"
+        session.differ(act == "differences")
 
 
 @live

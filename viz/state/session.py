@@ -233,10 +233,16 @@ class Session:
         for name, value in zip(PINNED, values, strict=True):
             self.address.set(name, value)
 
+    def differ(self, wanted: bool) -> None:
+        """Show differences from the pinned trace in every view, or values."""
+        self.differing = wanted
+        self.address.set(DIFFERENCES[0], DIFFERENCES[1] if wanted else None)
+
     def release(self) -> None:
         from model.runtime.memory import collect
 
-        self.pin, self.differing, self._comparison = None, False, None
+        self.pin, self._comparison = None, None
+        self.differ(False)
         collect.expect()
         for name in PINNED:
             self.address.set(name, None)
@@ -458,6 +464,7 @@ def current_session() -> Session:
     return cast(Session, st.session_state[Key.SESSION])
 
 
+DIFFERENCES = ("differences", "shown")  # parameter of the address bar, and its value where they are
 PINNED = ("pinned", "pinned_target", "pinned_model")  # parameters of the address bar: both texts, and the model
 DEFAULT_SELECTION = {"layer": 2, "head": 6, "query": 1}  # of the bundled model: it aligns the two sentences
 

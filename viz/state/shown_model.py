@@ -18,7 +18,7 @@ from viz.i18n.format import as_sentence, in_turn, literal, stopped
 from viz.jobs import Job
 from viz.state import adapter_bases, assumptions, checkpoints
 from viz.state.checkpoints import CheckpointEntry, bundled_names, find, given_paths, open_place
-from viz.state.session import DEFAULT_SELECTION, PINNED, Key, Selection, Session, choice, current_session
+from viz.state.session import DEFAULT_SELECTION, DIFFERENCES, PINNED, Key, Selection, Session, choice, current_session
 from viz.state.what_if import WhatIf
 
 if TYPE_CHECKING:
@@ -207,6 +207,7 @@ def pin_again(session: Session, model: TextModel) -> None:
     scratch = Session(Selection(**DEFAULT_SELECTION), WhatIf())
     scratch.trace_input(model if name == model.name else open_named(name), source, target or "")
     session.pin = scratch.as_pin()
+    session.differing = session.address.get(DIFFERENCES[0]) == DIFFERENCES[1]
 
 
 def give_up() -> None:

@@ -203,7 +203,7 @@ export function buildPlot(parentElement, name, kind) {
   root.kind = kind;
   root.heading = element("div", "heading");
   root.heading.append(element("h3"), element("b"), element("span"), element("span", "aside"), buildMenu(root));
-  root.heading.children[1].after(buildAbout(root));
+  root.heading.querySelector("b").after(buildAbout(root));
   root.canvas = element("canvas");
   root.canvas.height = 0; // until it is painted
   root.canvas.setAttribute("role", "img");

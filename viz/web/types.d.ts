@@ -48,6 +48,7 @@ interface PlotHeader {
   sentence: string;
   alt: string;
   chosen: number;
+  finding: string;
 }
 
 interface TokensHeader {
@@ -66,6 +67,7 @@ interface HeatmapHeader {
   sentence: string;
   alt: string;
   chosen: number;
+  finding: string;
   rows: LabelledAxis;
   columns: LabelledAxis;
   scale: ScaleHeader;
@@ -76,6 +78,7 @@ interface HeatmapHeader {
   block?: number[];
   highest?: number;
   wanted?: number;
+  large?: boolean;
   texts?: string[];
   valued?: boolean;
   odd?: number;
@@ -92,6 +95,7 @@ interface LinesHeader {
   sentence: string;
   alt: string;
   chosen: number;
+  finding: string;
   rows: LabelledAxis;
   columns: LabelledAxis;
   scale: ScaleHeader;
@@ -102,6 +106,7 @@ interface LinesHeader {
   block?: number[];
   highest?: number;
   wanted?: number;
+  large?: boolean;
   texts?: string[];
   valued?: boolean;
   odd?: number;
@@ -135,6 +140,7 @@ interface ChartHeader {
   sentence: string;
   alt: string;
   chosen: number;
+  finding: string;
   x: NumericAxis;
   y: NumericAxis;
   tall: number;
@@ -166,6 +172,7 @@ interface PanelsHeader {
   sentence: string;
   alt: string;
   chosen: number;
+  finding: string;
   panels: PanelHeader[];
   slot?: number;
   cell?: number;
@@ -257,6 +264,7 @@ interface ModelMapHeader {
   sentence: string;
   alt: string;
   chosen: number;
+  finding: string;
   stacks: StackHeader[];
   blocks: BlockHeader[];
   predictions: GuessesHeader;
@@ -293,6 +301,7 @@ interface WiringHeader {
   sentence: string;
   alt: string;
   chosen: number;
+  finding: string;
   rows: WiringRow[];
 }
 
@@ -322,6 +331,7 @@ interface RankingHeader {
   sentence: string;
   alt: string;
   chosen: number;
+  finding: string;
   rows: ChoiceRow[];
   columns: ColumnHeader[];
   position: number;
@@ -415,6 +425,7 @@ interface MatricesHeader {
   sentence: string;
   alt: string;
   chosen: number;
+  finding: string;
   lines: MatrixLine[];
   texts: string[];
   wrong: number;
@@ -437,6 +448,7 @@ interface VectorsHeader {
   sentence: string;
   alt: string;
   chosen: number;
+  finding: string;
   vectors: VectorHeader[];
   tall: number;
 }

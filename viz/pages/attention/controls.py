@@ -63,7 +63,7 @@ def show_controls(model: TextModel) -> HeadSettings:
         if not lacks(model.network, f"{ATTENTION_PATHS[kind].format(0)}.value"):
             quantity = choose(_("Quantity"), list(Quantity), Quantity.WEIGHT, Choice.QUANTITY, quantity_name, row.place)
         metric = pick(_("Number of each head"), metrics_of(kind), Choice.METRIC, metric_name, row.rest)
-        row.count(metric, next(iter(METRICS)))
+        row.changed.append(metric != next(iter(METRICS)))
         order = pick(_("Order"), ORDERS, Choice.ORDER, partial(order_name, metric=metric), row.place)
         wish = HeadSettings(kind, Quantity(quantity), metric=metric, order=order)
         return show_drawing_controls(show_filters(wish, model, row), row)
@@ -73,11 +73,11 @@ def show_drawing_controls(wish: HeadSettings, row: ChoiceRow) -> HeadSettings:
     """Controls of how maps are drawn, and of what the large one combines."""
     scaled = row.rest and row.rest.container(horizontal=True, vertical_alignment="center", width="content")
     name = partial(scale_name, weights=wish.quantity == Quantity.WEIGHT and not current_session().differing)
-    scale = row.count(choose(_("Scale"), SCALES, SCALES[0], Key.SCALE, name, scaled), SCALES[0])
+    scale = choose(_("Scale"), SCALES, SCALES[0], Key.SCALE, name, scaled)
     if scaled:
         scaled.caption(_("Hide weights <"), width="content")
     threshold = number(scaled, _("Hide weights <"), Choice.THRESHOLD, 0.0, width=110) or 0.0
-    row.changed += threshold > 0
+    row.changed += [scale != SCALES[0], threshold > 0]
     combination = row.choose(_("Combine"), COMBINED, COMBINED[0], Choice.COMBINATION, combination_name)
     drawing = row.choose(_("Drawing"), DRAWINGS, DRAWINGS[0], Choice.DRAWING, drawing_name)
     return replace(wish, scale=scale, threshold=threshold, combination=combination, drawing=drawing)
@@ -91,9 +91,10 @@ def show_filters(wish: HeadSettings, model: TextModel, row: ChoiceRow) -> HeadSe
         with filters:
             layers = several(_("Layers"), model.config.depth(wish.kind), Choice.LAYERS)
             heads = several(_("Heads"), count, Choice.HEADS)
-            st.caption(
-                _("Only heads whose number, as the entropy, lies between these; the figure combines those that are shown.")
+            sentence = _(
+                "Only heads whose number, as the entropy, lies between these; the figure combines those that are shown."
             )
+            st.caption(sentence)
             low, high = st.columns(2)
             least = number(low, _("at least"), Choice.LEAST, None)
             most = number(high, _("at most"), Choice.MOST, None)
@@ -101,7 +102,7 @@ def show_filters(wish: HeadSettings, model: TextModel, row: ChoiceRow) -> HeadSe
         layers = asked_several(model.config.depth(wish.kind), Choice.LAYERS)
         heads = asked_several(count, Choice.HEADS)
         least, most = address_number(Choice.LEAST), address_number(Choice.MOST)
-    row.changed += bool(layers or heads or least is not None or most is not None)
+    row.changed.append(bool(layers or heads or least is not None or most is not None))
     return replace(wish, layers=layers, heads=heads, least=least, most=most)
 
 
@@ -120,8 +121,10 @@ def show_below(kind: Kind) -> str:
     return chosen
 
 
-def pick(label: str, options: Sequence[str], key: str, words: Callable[[str], str], place: DeltaGenerator | None) -> str:
-    """One of a list, the first unless chosen otherwise, in the address bar by its name. place: None while it is hidden."""
+def pick(
+    label: str, options: Sequence[str], key: str, words: Callable[[str], str], place: DeltaGenerator | None
+) -> str:
+    """One of a list, the first unless chosen otherwise, in the address bar by its name. place: None while hidden."""
     if place is None:
         return choice(options, options[0], key)
     named = {option: in_language(words(option)) for option in options}

@@ -28,6 +28,7 @@ from viz.pages.feed_forward.text import ORDERS, UNIT_VIEWS, order_name, unit_qua
 from viz.render.view import view
 from viz.state.inputs import Inputs
 from viz.state.session import Session, address_count, choice, choose, current_session
+from viz.ui.choice_row import choice_row
 from viz.ui.parts import Drawing, Views, data_table, under_figures
 from viz.ui.plots import side_of
 
@@ -122,17 +123,19 @@ def page(model: TextModel) -> Views:
 
 
 def show_controls(model: TextModel, place: Place) -> None:
-    row = st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center")
-    if len(names := stacks(model.config)) > 1:
-        choose(_("Stack"), names, names[-1], Part.STACK, attention_name, row)
-    if place.quantities:
-        choose(_("Quantity"), place.quantities, place.quantities[0], Part.QUANTITY, unit_quantity, row)
-        choose(_("Order"), ORDERS, ORDERS[0], Part.ORDER, order_name, row)
-        turn_page(place, row)
-    if place.experts:
-        row = st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center")
-        choose(_("Router"), experts.ROUTED, experts.ROUTED[0], Part.ROUTED, experts.routed_name, row)
-        choose_expert(place, row)
+    with choice_row("units") as row:
+        if len(names := stacks(model.config)) > 1:
+            choose(_("Stack"), names, names[-1], Part.STACK, attention_name, row.place)
+        if place.experts:
+            choose_expert(place, row.place)
+        if place.quantities:
+            choose(_("Quantity"), place.quantities, place.quantities[0], Part.QUANTITY, unit_quantity, row.place)
+            choose(_("Order"), ORDERS, ORDERS[0], Part.ORDER, order_name, row.place)
+            row.changed.append(page_number(place) > 0)
+            if row.rest:
+                turn_page(place, row.rest)
+        if place.experts:
+            row.choose(_("Router"), experts.ROUTED, experts.ROUTED[0], Part.ROUTED, experts.routed_name)
 
 
 def closely(inputs: Inputs, chosen: units.Chosen, view_name: str) -> tuple[Sequence[View], str, DataFrame | None]:

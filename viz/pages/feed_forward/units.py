@@ -37,7 +37,7 @@ from viz.i18n.format import significant
 from viz.i18n.messages import joined
 from viz.pages.feed_forward.text import layer_class, unit_formula, unit_quantity
 from viz.state.pin import cached_for_pin
-from viz.ui.plots import FIRST, PINNED, SECOND, array, caption, compared, lacking, tokens_axis
+from viz.ui.plots import FIRST, PINNED, SECOND, array, caption, compared, lacking, tokens_axis, word
 
 if TYPE_CHECKING:
     from model.analysis.residual import Get
@@ -46,7 +46,6 @@ if TYPE_CHECKING:
     from viz.state.pin import Pin
 
 PAGE = 40  # units side by side
-TALL = 340  # pixels of their map, where the text is short
 TOP = 24  # units of one token
 BINS = 60
 
@@ -261,7 +260,8 @@ def unit_map(inputs: Inputs, chosen: Chosen) -> Heatmap:
     file = f"units-{chosen.name}-{chosen.order}-{chosen.page + 1}"
     sentence = Message("A row is a token, a column a unit of the layer: its {quantity}.", quantity=quantity)
     about = _about(inputs, chosen, sentence)
-    above = caption(inputs, title, file, sentence=lacking(inputs, other), about=about)
+    finding = strongest_unit(inputs, chosen, own)
+    above = caption(inputs, title, file, sentence=lacking(inputs, other), about=about, finding=finding)
     through = np.repeat(goes_through(inputs, chosen)[:, None], len(units), axis=1)
     return Heatmap(
         *(above, values, tokens_axis(inputs, chosen.stack), columns, scale),
@@ -269,8 +269,18 @@ def unit_map(inputs: Inputs, chosen: Chosen) -> Heatmap:
         words={"masked": Message("this token does not go through this expert")},
         chosen=chosen.token,
         column=units.index(chosen.unit) if chosen.unit in units else -1,
-        wanted=TALL,
+        large=True,
     )
+
+
+def strongest_unit(inputs: Inputs, chosen: Chosen, values: Tensor) -> str:
+    """The unit of the layer with the largest value, and the token at which it has it; "" where none is finite."""
+    sizes = values.abs().nan_to_num(nan=-1.0, posinf=-1.0)
+    place, unit = divmod(int(sizes.argmax()), values.shape[1])
+    if float(sizes[place, unit]) < 0:
+        return ""
+    token, value = word(inputs.trace.tokens_of(chosen.name)[place]), significant(float(values[place, unit]))
+    return Message("Unit {unit} is the strongest, at {token}: {value}", unit=unit_name(unit), token=token, value=value)
 
 
 def goes_through(inputs: Inputs, chosen: Chosen) -> NDArray[np.bool_]:

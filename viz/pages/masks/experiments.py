@@ -28,7 +28,7 @@ from viz.pages.masks.figures import WORDS, axes, cut_note, largest, numbers
 from viz.pages.masks.pinned import head_tensors, other_token, pinned_future, pinned_tensors
 from viz.pages.masks.text import about_future, about_order
 from viz.ui.parts import frame_of
-from viz.ui.plots import caption
+from viz.ui.plots import caption, word
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -54,11 +54,12 @@ def future_chart(inputs: Inputs, current_changes: Sequence[Intervention], place:
     ]
     if current_changes:
         variants.append((Message("as changed above"), current_changes, BEFORE, True))
-    series, changes = [], []
+    series, changes, largest_moves = [], [], []
     for name, interventions, colour, dash in variants:
         moved = future_change(model.network, ids, place, token, interventions).cpu().numpy()
         series.append(Series(name, np.arange(len(moved)), moved, colour, "line", dash))
-        changes.append(joined(" ", name, significant(float(moved[:place].max(initial=0)))))
+        largest_moves.append(float(moved[:place].max(initial=0)))
+        changes.append(joined(" ", name, significant(largest_moves[-1])))
     before, compared = pinned_future(inputs, place, token)
     series += before
     sentence = Message(
@@ -70,7 +71,13 @@ def future_chart(inputs: Inputs, current_changes: Sequence[Intervention], place:
     )
     alt = sentences(sentence, compared)
     name, hint = Message("A changed future"), Message("click a token to change another one")
-    above = caption(inputs, name, "masks-future", sentence=hint, alt=alt, about=about_future())
+    finding = Message(
+        "Before {token} logits move by {masked}; without the mask by {open}",
+        token=word(last.labels[place]),
+        masked=significant(largest_moves[0]),
+        open=significant(largest_moves[1]),
+    )
+    above = caption(inputs, name, "masks-future", sentence=hint, alt=alt, about=about_future(), finding=finding)
     x_axis, y_axis = predicted_axis(inputs.trace), Axis(Message("largest |Δlogit|"), low=0)
     return Chart(above, series, x_axis, y_axis, chosen=place, tall=190), alt
 

@@ -90,7 +90,10 @@ def mask_panels(inputs: Inputs, kind: AttentionKind, chosen: Selection, differen
         all=visible.numel(),
         changed=int(changed.sum()),
     )
-    above = caption(inputs, name, f"mask-{kind}", cut_note(trace, kind), sentence, alt, about_mask(trace, path))
+    hidden = Message("{hidden} of {all} cells are hidden", hidden=int((~visible).sum()), all=visible.numel())
+    finding = Message("Nothing is hidden") if bool(visible.all()) else hidden
+    note, about = cut_note(trace, kind), about_mask(trace, path)
+    above = caption(inputs, name, f"mask-{kind}", note, sentence, alt, about, finding)
     return Panels(above, [panel], cell=28, words=WORDS)
 
 

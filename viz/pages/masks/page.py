@@ -48,6 +48,7 @@ from viz.state.session import (
 )
 from viz.state.texts import first_source, typed
 from viz.state.token_groups import GroupedAxes, merged
+from viz.ui.choice_row import ChoiceRow, choice_row
 from viz.ui.parts import Drawing, Views, data_table, under_figures
 
 
@@ -84,13 +85,13 @@ def page(model: TextModel) -> Views:
         MissingQuantityError: the model shows its weights, and not what the mask is put on.
     """
     kinds = attention_kinds(model.network)
-    row = st.container(horizontal=True, vertical_alignment="center")
-    if len(kinds) > 1:
-        choose(_("Attention"), kinds, first_kind(kinds), Part.KIND, attention_name, row)
-    kind = chosen_kind(kinds)
-    require(model.network, f"{ATTENTION_PATHS[kind].format(0)}.scores")
-    show_rules(row, model, kind)
-    choose(_("A click changes"), SCOPES, SCOPES[0], Part.SCOPE, scope_name, row)
+    with choice_row("masks") as row:
+        if len(kinds) > 1:
+            choose(_("Attention"), kinds, first_kind(kinds), Part.KIND, attention_name, row.place)
+        kind = chosen_kind(kinds)
+        require(model.network, f"{ATTENTION_PATHS[kind].format(0)}.scores")
+        show_rules(row, model, kind)
+        row.choose(_("A click changes"), SCOPES, SCOPES[0], Part.SCOPE, scope_name)
     left, right = st.columns([3, 8], gap="medium")
     mask, alarms_here, flow = left.container(), left.container(), right.container()
     # Without a change there are no effects, and no empty place for them.
@@ -158,8 +159,10 @@ def chosen_kind(kinds: list[AttentionKind]) -> AttentionKind:
     return cast(AttentionKind, choice(kinds, first_kind(kinds), Part.KIND))
 
 
-def show_rules(place: DeltaGenerator, model: TextModel, kind: AttentionKind) -> None:
-    """The rules of this kind's masks, each to be switched; what they show is the session's."""
+def show_rules(row: ChoiceRow, model: TextModel, kind: AttentionKind) -> None:
+    """The rules of this kind's masks, each to be switched; what they show is the session's. The window is behind
+    "More".
+    """
     config, session = model.config, current_session()
     own = Rules.of(config, kind, session.selection.layer)
     now = own.after(session.what_if.changes)
@@ -168,10 +171,13 @@ def show_rules(place: DeltaGenerator, model: TextModel, kind: AttentionKind) -> 
     keys = f"{Part.RULES}_{kind}", f"{Part.WINDOW}_{kind}"
     st.session_state[keys[0]] = [name for name in names if getattr(now, name)]
     act = partial(on_rules, own, *keys)
-    place.pills(
+    row.place.pills(
         _("Rules"), names, selection_mode="multi", format_func=rule_name, key=keys[0], on_change=act, **NO_LABEL
     )
-    if not cross:
+    if cross:
+        return
+    row.changed.append(now.window != own.window)
+    if (place := row.rest) is not None:
         longest = config.max_length  # a wider window hides nothing more
         st.session_state[keys[1]] = min(now.window or 0, longest)
         beside = place.container(horizontal=True, vertical_alignment="center", width="content", gap="small")
@@ -187,6 +193,8 @@ def show_rules(place: DeltaGenerator, model: TextModel, kind: AttentionKind) -> 
 def on_rules(own: Rules, rules: str, window: str) -> None:
     session, chosen = current_session(), st.session_state[rules]
     width = st.session_state.get(window, 0) or None
+    if window not in st.session_state:  # its field is not drawn
+        width = own.after(session.what_if.changes).window
     wanted = replace(own, causal="causal" in chosen, padding="padding" in chosen, window=width)
     session.change(wanted.changes(session.what_if.changes, own))
 

@@ -37,6 +37,7 @@ from viz.state.pin import Pin
 from viz.state.position_override import WITH_BASE, PositionSetting, as_trained, override, position_name
 from viz.state.session import Key, current_session
 from viz.state.texts import first_source, typed
+from viz.ui.choice_row import ChoiceRow
 from viz.ui.fields import Field, number_field, parse, written
 from viz.ui.parts import Drawing, Placed, Views, classes, data_table, expander, explanation, frame_of, no_views
 from viz.ui.plots import PINNED, array, caption
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
 TYPE = "applied_type"
 
 
-def section(model: TextModel, row: DeltaGenerator) -> Views:
+def section(model: TextModel, row: ChoiceRow) -> Views:
     """The override first; then the text in the model with and without it."""
     if not model.network.ours:
         st.info(not_ours())
@@ -55,8 +56,8 @@ def section(model: TextModel, row: DeltaGenerator) -> Views:
     if why := model.network.missing.get("positions"):
         st.info(reason_words(why))
         return no_views
-    choose_type(model, as_trained(model), row)
-    pin = row.container()
+    choose_type(model, as_trained(model), row.place)
+    pin = row.place.container()
     left, right = st.columns([11, 9], gap="medium")
     with left:
         fields = st.columns(2, gap="medium")

@@ -24,6 +24,7 @@ from viz.pages.positions.figures import figure_files
 from viz.render.renderer import words
 from viz.state.position_override import as_trained
 from viz.state.session import address_count, choose, current_session
+from viz.ui.choice_row import ChoiceRow
 from viz.ui.fields import Field, number_field
 from viz.ui.parts import Drawing, Views, data_table, explanation
 
@@ -32,9 +33,9 @@ SHOWN = "code"
 NOTHING = Settings((1.0,), (1,), (2,))
 
 
-def section(model: TextModel, row: DeltaGenerator) -> Views:
+def section(model: TextModel, row: ChoiceRow) -> Views:
     """Nothing here depends on the text; learned positions change while the model is trained."""
-    name = choose(_("Experiment"), list(EXPERIMENTS), "curves", "experiment", experiment_name, row)
+    name = choose(_("Experiment"), list(EXPERIMENTS), "curves", "experiment", experiment_name, row.place)
     nothing = name == "learned" and not encodings.learned_tables(as_trained(model))
     # Where there is nothing to draw, there is nothing to set.
     settings = NOTHING if nothing else controls(model, name)

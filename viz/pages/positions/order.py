@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 import streamlit as st
-from streamlit.delta_generator import DeltaGenerator
 from torch import Tensor
 
 from model.analysis.comparison import moved
@@ -32,6 +31,7 @@ from viz.render.view import view
 from viz.state.pin import cached_for_pin
 from viz.state.position_override import as_trained
 from viz.state.session import current_session
+from viz.ui.choice_row import ChoiceRow
 from viz.ui.parts import Drawing, Placed, Views, data_table, expander, explanation, frame_of, no_views
 from viz.ui.plots import PINNED, array, caption, compared
 
@@ -57,7 +57,7 @@ class Reversal:
 Reversals = tuple[Reversal, Reversal]
 
 
-def section(model: TextModel, row: DeltaGenerator) -> Views:
+def section(model: TextModel, row: ChoiceRow) -> Views:
     if not model.network.ours:
         st.info(not_ours())
         return no_views

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import streamlit as st
-
 from model.inference.text_model import TextModel
 from viz.i18n.catalogue import _
 from viz.pages.positions import applied, laboratory, order, tokens
 from viz.state.session import choose
+from viz.ui.choice_row import choice_row
 from viz.ui.parts import Views
 
 SECTIONS = {
@@ -20,9 +19,9 @@ SECTIONS = {
 
 def page(model: TextModel) -> Views:
     """One of four sections, each in the parts of a page; what is not shown is not computed."""
-    row = st.container(horizontal=True, vertical_alignment="center")
-    name = choose(_("Part"), list(SECTIONS), "tokens", "part", section_name, row)
-    return SECTIONS[name](model, row)
+    with choice_row("positions") as row:
+        name = choose(_("Part"), list(SECTIONS), "tokens", "part", section_name, row.place)
+        return SECTIONS[name](model, row)
 
 
 def section_name(name: str) -> str:

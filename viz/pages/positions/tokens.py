@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 import torch
-from streamlit.delta_generator import DeltaGenerator
 from torch import Tensor
 
 from model.analysis.embeddings import Plane, in_groups, nearest, principal_plane
@@ -29,6 +28,7 @@ from viz.i18n.messages import joined
 from viz.render.view import view
 from viz.state.position_override import position_name
 from viz.state.session import choose, current_session
+from viz.ui.choice_row import ChoiceRow
 from viz.ui.parts import Drawing, Views, classes, data_table, expander, explanation, frame_of
 from viz.ui.plots import PINNED, array, caption, compared, lacking
 
@@ -330,21 +330,21 @@ QUANTITIES = ("tokens", "positions", "types", "output")
 ADDS_NONE = ("rotary", "alibi", "relative", "none")  # positions that the sum does not hold
 
 
-def section(model: TextModel, row: DeltaGenerator) -> Views:
+def section(model: TextModel, row: ChoiceRow) -> Views:
     """Controls; then all that the trace holds of the tokens is packed; then mounted."""
     side = "source"
     if model.kind in TWO_STACKS:
         session = current_session()
         if SIDE not in st.session_state and session.query_side:  # opened from a page where a token was chosen
             session.address.pending_choices[SIDE] = session.query_side
-        side = choose(_("Side"), ("source", "target"), side, SIDE, side_choice, row)
+        side = choose(_("Side"), ("source", "target"), side, SIDE, side_choice, row.place)
         session.query_side = session.query_side and side
     added = [name for name in QUANTITIES if name != "positions" or model.config.position not in ADDS_NONE]
     added = [name for name in added if name != "types" or model.config.separator is not None]
-    quantity = choose(_("Quantity"), added, added[0], "vectors", quantity_name, row)
+    quantity = choose(_("Quantity"), added, added[0], "vectors", quantity_name, row.place)
     wide = model.config.d_model > WIDE
-    binned = not wide or choose(_("Channels"), ("means", "first"), "means", "channels", channels_choice, row) == "means"
-    around = choose(_("Plane"), ("text", "near"), "near", "plane", plane_choice, row) == "near"
+    binned = not wide or row.choose(_("Channels"), ("means", "first"), "means", "channels", channels_choice) == "means"
+    around = row.choose(_("Plane"), ("text", "near"), "near", "plane", plane_choice) == "near"
     left, right = st.columns([11, 9], gap="medium")
     with left:
         table, norms = st.container(), st.container()

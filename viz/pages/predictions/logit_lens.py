@@ -21,7 +21,7 @@ from viz.i18n.catalogue import _
 from viz.i18n.messages import joined
 from viz.pages.predictions.text import about_layers, about_lens
 from viz.ui.parts import frame_of
-from viz.ui.plots import PINNED, array, caption
+from viz.ui.plots import PINNED, array, caption, word
 from viz.ui.prediction import GOOD, LOSS, Subject, difference_scale, visible
 
 SHADES = ("top", "final", "entropy")
@@ -89,10 +89,23 @@ def lens_map(subject: Subject, readings: Readings, shade: str) -> Heatmap:
     ]
     sentence = Message("✓ is the final token already")
     about = about_lens(subject.model, shade)
-    above = caption(subject.inputs, Message("Logit lens"), "logit-lens", settled(readings.own), sentence, about=about)
+    name, note, finding = Message("Logit lens"), settled(readings.own), decided(subject, readings.own)
+    above = caption(subject.inputs, name, "logit-lens", note, sentence, about=about, finding=finding)
     rows, columns = subject.axis(Message("position")), layer_axis(layers)
     chosen, title = subject.chosen, Message("token")
     return Heatmap(above, values, rows, columns, scale, chosen=chosen, texts=texts, texts_title=title)
+
+
+def decided(subject: Subject, reading: LayerReading) -> Message:
+    """The layer from which on the final token of the chosen position stays the first choice."""
+    tops = reading.top[:, subject.chosen].tolist()
+    layer = next(layer for layer in range(len(tops)) if all(top == tops[-1] for top in tops[layer:]))
+    token = word(visible(subject.label(tops[-1])))
+    if layer == len(tops) - 1:
+        return Message("Only the last layer decides on {token}", token=token)
+    if layer == 0:
+        return Message("{token} is the first choice from the embedding on", token=token)
+    return Message("{token} is the first choice from layer {layer} on", token=token, layer=layer)
 
 
 def layer_axis(layers: int) -> Axis:

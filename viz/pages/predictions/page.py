@@ -24,6 +24,7 @@ from viz.render.view import view
 from viz.state.session import Key, Session, choose, current_session
 from viz.state.texts import CONTINUED, first_source, typed, write_source
 from viz.state.texts import write as write_text
+from viz.ui.choice_row import choice_row
 from viz.ui.parts import Drawing, Placed, Views, data_table, expander, no_views, under_figures
 from viz.ui.prediction import Subject
 
@@ -61,8 +62,8 @@ class Part(StrEnum):
 
 def page(model: TextModel) -> Views:
     """Places and controls first; then all that the session's trace of this model holds is packed; then mounted."""
-    row = st.container(horizontal=True, horizontal_alignment="distribute")
-    name = choose(_("View"), VIEWS, VIEWS[0], Part.VIEW, explaining.view_name, row)
+    with choice_row("predictions") as row:
+        name = choose(_("View"), VIEWS, VIEWS[0], Part.VIEW, explaining.view_name, row.place)
     if refusal := explaining.refusal(model, name in OF_WRITERS):
         st.info(refusal)
         return no_views
@@ -73,7 +74,7 @@ def page(model: TextModel) -> Views:
         "film": show_film,
         "search": show_search,
     }
-    return drawing[name](model, row)
+    return drawing[name](model, row.place)
 
 
 def subject_here() -> Subject:
@@ -145,7 +146,7 @@ def show_sampling(model: TextModel, row: DeltaGenerator) -> Views:
 
 def show_layers(model: TextModel, row: DeltaGenerator) -> Views:
     left, right = st.columns([11, 9], gap="medium")
-    shade = choose(_("Colour"), logit_lens.SHADES, logit_lens.SHADES[0], Part.SHADE, logit_lens.shade_name, left)
+    shade = choose(_("Colour"), logit_lens.SHADES, logit_lens.SHADES[0], Part.SHADE, logit_lens.shade_name, row)
     place, note = left.container(), left.container()
     charts = [right.container() for _chart in range(3)]
     controls = st.container(horizontal=True, vertical_alignment="bottom")

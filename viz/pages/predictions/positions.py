@@ -20,7 +20,7 @@ from viz.i18n.messages import joined
 from viz.pages.predictions.components import Column, Ranking
 from viz.pages.predictions.text import about_losses, about_position, about_top
 from viz.ui.parts import frame_of
-from viz.ui.plots import PINNED, array, caption
+from viz.ui.plots import PINNED, array, caption, word
 from viz.ui.prediction import BITS, GOOD, LOSS, Subject, difference_scale, gathered, visible
 
 COLUMNS = 6  # of the heatmap: the most probable tokens of each position
@@ -43,9 +43,32 @@ def losses_chart(subject: Subject) -> Chart:
         if other is not None:
             series.append(Series(Message("pinned"), places, subject.at_places(other), PINNED, dash=True))
     about = about_losses(subject.model, differing)
-    above = caption(subject.inputs, name, "loss-per-token", loss_note(subject), about=about)
+    finding = "" if differing else hardest(subject)
+    above = caption(subject.inputs, name, "loss-per-token", loss_note(subject), about=about, finding=finding)
     x, chosen = Axis(Message("actual token"), subject.places, subject.side), subject.chosen + subject.shift
     return Chart(above, series, x, Axis(quantity), chosen=chosen, tall=150)
+
+
+def hardest(subject: Subject) -> str:
+    """The token with the largest loss; "" where none is known."""
+    losses = subject.losses.nan_to_num(nan=-1.0)
+    place = int(losses.argmax())
+    if not math.isfinite(loss := float(losses[place])) or loss < 0:
+        return ""
+    token = word(visible(subject.label(subject.ids[place])))
+    return Message("{token} is the hardest to predict: {loss} nats", token=token, loss=significant(loss))
+
+
+def expected(subject: Subject) -> str:
+    """The most probable token at the chosen position; "" where there is no number."""
+    best = subject.best(subject.chosen, 1)
+    if not best:
+        return ""
+    token, share = best[0], significant(float(subject.log_probabilities[subject.chosen, best[0]].exp()))
+    here, top = word(visible(subject.tokens[subject.chosen])), word(visible(subject.label(token)))
+    if subject.shift:
+        return Message("After {token} comes {top}: {share}", token=here, top=top, share=share)
+    return Message("In the place of {token}: {top}, {share}", token=here, top=top, share=share)
 
 
 def loss_note(subject: Subject) -> str:
@@ -91,7 +114,7 @@ def top_map(subject: Subject) -> Heatmap:
     note = Message("actual token on rank 1: {first} of {count}", first=int((ranks == 1).sum()), count=len(ranks))
     name, sentence = Message("Most probable tokens"), Message("✓ is the actual token")
     about = about_top(subject.model, subject.differing and other is not None)
-    above = caption(subject.inputs, name, "top-tokens", note, sentence, about=about)
+    above = caption(subject.inputs, name, "top-tokens", note, sentence, about=about, finding=expected(subject))
     rows = subject.axis(Message("position → actual token") if subject.shift else Message("position"))
     columns = Axis(Message("rank"), [str(rank + 1) for rank in range(tokens.shape[1])], "rank")
     chosen, title = subject.chosen, Message("token")

@@ -37,7 +37,7 @@ def test_the_address_says_what_is_drawn(small, monkeypatch):
 
 
 def test_induction_is_not_offered_for_two_texts(small):
-    app = opened(source="The cat sees the cat.", attention="cross", metric="induction")
+    app = opened(source="The cat sees the cat.", attention="cross", metric="induction", more="open")
     assert all(note.startswith("H ") for note in heads(app)[0]["notes"])
     assert not any("induction" in option for option in app.selectbox(key="metric").options)
 
