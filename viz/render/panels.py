@@ -40,7 +40,8 @@ class PanelsRenderer(Renderer[Panels]):
 
     def shape(self) -> dict[str, Any]:
         sizes = {name: value for name in ("slot", "cell") if (value := getattr(self.figure, name)) is not None}
-        return {**sizes, "panels": [panel_header(panel) for panel in self.figure.panels]}
+        large = {"large": True} if self.figure.large else {}
+        return {**sizes, **large, "panels": [panel_header(panel) for panel in self.figure.panels]}
 
     def arrays(self) -> Sequence[NDArray[Any]]:
         none = np.zeros((0, 0), np.float32)

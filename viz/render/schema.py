@@ -139,6 +139,7 @@ class PanelHeader(TypedDict):
 
 class PanelsHeader(PlotHeader):
     panels: list[PanelHeader]
+    large: NotRequired[bool]
     slot: NotRequired[int]
     cell: NotRequired[int]
 

@@ -9,7 +9,7 @@ import { hover } from "./bus.js";
 import { shown } from "./chips.js";
 import { FONT, MARK, ODD_COLOUR, ODD_PIXEL, shortened } from "./pens.js";
 import { marksOf, palette, placeOn, shade } from "./scales.js";
-import { cellLines, HIDDEN, litOf, ODD, paint, paintSoon, showTip, within } from "./plot.js";
+import { cellLines, HIDDEN, litOf, ODD, paint, paintSoon, SHARE, showTip, within } from "./plot.js";
 
 // Which label of an axis is the token at this position of its side; -1, none.
 /** @param {LabelledAxis} axis @param {number} position @param {number} block */
@@ -22,7 +22,6 @@ function labelAt({ places }, position, block) {
 const LEGIBLE = 40; // labels on an axis; above that every k-th
 const LOWEST = 72; // of the colour bar: room for its title
 const UNDER_TEXT = 0.62; // how strong colours are where cells hold words: these stay legible in both themes
-const SHARE = 0.62; // of the window's height that the page's large figure takes
 const LOWEST_ROW = 16; // of such a figure: what has more rows than the window has room for is higher
 const BAR = { gap: 14, width: 10, room: 6 };
 

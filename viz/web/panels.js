@@ -7,13 +7,14 @@ import { exact, significant } from "./numbers.js";
 import { DIFFERENCE, HUE, SIGNED, signedColour } from "./colours.js";
 import { hover } from "./bus.js";
 import { FONT, MARK, shortened } from "./pens.js";
-import { buildPlot, litOf, paintSoon, showPlot, showTip, within } from "./plot.js";
+import { buildPlot, litOf, paintSoon, SHARE, showPlot, showTip, within } from "./plot.js";
 
 /** @typedef {any} PanelPlace
  *  @typedef {ReturnType<typeof arrangePanels>} PanelsPlace */
 
 const SLOT = 170; // a panel needs so much; on a narrow page fewer stand in a line
 const GAP = 18;
+const ABOVE = 60; // pixels over the rows of a large panel
 const LEGIBLE = 12; // pixels of a row with a label, where each has one
 const APART = 15; // of labels where not each row has one
 const CHANGED = "#b87a00";
@@ -73,7 +74,7 @@ function barOf({ low, high }, wide, room, measure) {
 
 /** @param {PanelsHeader} header @param {number} width @param {number} ratio @param {Measure} measure */
 function arrangePanels(header, width, ratio, measure) {
-  const { panels, cell = 34 } = header;
+  const { panels, large } = header;
   /** @param {number} length */
   const snap = (length) => Math.round(length * ratio) / ratio;
   /** @param {number} length */
@@ -95,6 +96,7 @@ function arrangePanels(header, width, ratio, measure) {
     const room = Math.max(20, (width - used) / columnsOf);
     // One height of rows for a line, so that the same query stands at the same place in all its panels.
     const most = Math.max(1, ...shapes.map(({ count }) => count[0]));
+    const cell = Math.min(header.cell ?? 34, large ? Math.max(14, (SHARE * innerHeight - ABOVE) / most) : Infinity);
     const widest = Math.max(...shapes.map(({ count }) => Math.min(cell, room / Math.max(1, count[1]))));
     const high = whole(Math.min(cell, Math.max(widest, Math.min(16, 380 / most)), Math.max(420 / most, 1.5)));
     const above = Math.max(

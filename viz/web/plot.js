@@ -10,6 +10,7 @@ import { appearance, canvasPen, forgetWidths, measurer, onTheme, svgPen } from "
 /** @param {Record<string, number>} lit @param {Axis} axis */
 export const litOf = (lit, { side }) => (side === undefined ? -1 : (lit[side] ?? -1));
 
+export const SHARE = 0.62; // of the window's height that a page's large figure takes
 export const HIDDEN = 2; // among visible cells (1) and masked ones (0): below the threshold, so not drawn
 export const ODD = 3; // among them: not a number, or infinite
 

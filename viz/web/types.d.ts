@@ -174,6 +174,7 @@ interface PanelsHeader {
   chosen: number;
   finding: string;
   panels: PanelHeader[];
+  large?: boolean;
   slot?: number;
   cell?: number;
 }

@@ -86,8 +86,8 @@ def show_drawing_controls(wish: HeadSettings, row: ChoiceRow) -> HeadSettings:
 def show_filters(wish: HeadSettings, model: TextModel, row: ChoiceRow) -> HeadSettings:
     """Controls of which heads are shown."""
     count = model.config.shape_of("encoder" if wish.kind == "encoder" else "decoder").heads
-    filters = row.rest and row.rest.popover(_("Heads"), width="content", key=FILTERS, on_change="rerun")
-    if filters and filters.open:
+    filters = row.rest.popover(_("Heads"), width="content", key=FILTERS, on_change="rerun") if row.rest else None
+    if filters is not None and filters.open:
         with filters:
             layers = several(_("Layers"), model.config.depth(wish.kind), Choice.LAYERS)
             heads = several(_("Heads"), count, Choice.HEADS)

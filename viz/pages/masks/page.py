@@ -92,7 +92,7 @@ def page(model: TextModel) -> Views:
         require(model.network, f"{ATTENTION_PATHS[kind].format(0)}.scores")
         show_rules(row, model, kind)
         row.choose(_("A click changes"), SCOPES, SCOPES[0], Part.SCOPE, scope_name)
-    left, right = st.columns([3, 8], gap="medium")
+    left, right = st.columns([7, 9], gap="medium")
     mask, alarms_here, flow = left.container(), left.container(), right.container()
     # Without a change there are no effects, and no empty place for them.
     effects = st.columns([6, 4, 3], gap="medium") if current_session().what_if.changes else []

@@ -24,7 +24,7 @@ from viz.render.view import view
 from viz.state.session import Key, Session, choose, current_session
 from viz.state.texts import CONTINUED, first_source, typed, write_source
 from viz.state.texts import write as write_text
-from viz.ui.choice_row import choice_row
+from viz.ui.choice_row import ChoiceRow, choice_row
 from viz.ui.parts import Drawing, Placed, Views, data_table, expander, no_views, under_figures
 from viz.ui.prediction import Subject
 
@@ -64,17 +64,17 @@ def page(model: TextModel) -> Views:
     """Places and controls first; then all that the session's trace of this model holds is packed; then mounted."""
     with choice_row("predictions") as row:
         name = choose(_("View"), VIEWS, VIEWS[0], Part.VIEW, explaining.view_name, row.place)
-    if refusal := explaining.refusal(model, name in OF_WRITERS):
-        st.info(refusal)
-        return no_views
-    drawing: dict[str, Callable[[TextModel, DeltaGenerator], Views]] = {
-        "positions": show_positions,
-        "sampling": show_sampling,
-        "layers": show_layers,
-        "film": show_film,
-        "search": show_search,
-    }
-    return drawing[name](model, row.place)
+        if refusal := explaining.refusal(model, name in OF_WRITERS):
+            st.info(refusal)
+            return no_views
+        drawing: dict[str, Callable[[TextModel, ChoiceRow], Views]] = {
+            "positions": show_positions,
+            "sampling": show_sampling,
+            "layers": show_layers,
+            "film": show_film,
+            "search": show_search,
+        }
+        return drawing[name](model, row)
 
 
 def subject_here() -> Subject:
@@ -89,7 +89,7 @@ def show_pin_note(place: DeltaGenerator, subject: Subject) -> None:
         place.caption(_("The pinned trace predicts other tokens (another vocabulary): there is nothing to compare."))
 
 
-def show_positions(model: TextModel, row: DeltaGenerator) -> Views:
+def show_positions(model: TextModel, row: ChoiceRow) -> Views:
     left, right = st.columns([11, 9], gap="medium")
     places = left.container(), left.container(), right.container()
     with right:
@@ -114,7 +114,7 @@ def show_positions(model: TextModel, row: DeltaGenerator) -> Views:
     return views
 
 
-def show_sampling(model: TextModel, row: DeltaGenerator) -> Views:
+def show_sampling(model: TextModel, row: ChoiceRow) -> Views:
     left, right = st.columns([9, 11], gap="medium")
     with left:
         chosen = sampling.sampling_sliders(len(model.target_tokenizer))
@@ -144,9 +144,9 @@ def show_sampling(model: TextModel, row: DeltaGenerator) -> Views:
     return views
 
 
-def show_layers(model: TextModel, row: DeltaGenerator) -> Views:
+def show_layers(model: TextModel, row: ChoiceRow) -> Views:
     left, right = st.columns([11, 9], gap="medium")
-    shade = choose(_("Colour"), logit_lens.SHADES, logit_lens.SHADES[0], Part.SHADE, logit_lens.shade_name, row)
+    shade = row.choose(_("Colour"), logit_lens.SHADES, logit_lens.SHADES[0], Part.SHADE, logit_lens.shade_name)
     place, note = left.container(), left.container()
     charts = [right.container() for _chart in range(3)]
     controls = st.container(horizontal=True, vertical_alignment="bottom")
@@ -209,7 +209,7 @@ def pick_place(place: DeltaGenerator, subject: Subject, of: str) -> None:
         )
 
 
-def show_film(model: TextModel, row: DeltaGenerator) -> Views:
+def show_film(model: TextModel, row: ChoiceRow) -> Views:
     place = st.container()
     explaining.film(Part.EXPLANATION)
     data = expander(Part.DATA, _("Data"))
@@ -228,9 +228,9 @@ def show_film(model: TextModel, row: DeltaGenerator) -> Views:
     return views
 
 
-def show_search(model: TextModel, row: DeltaGenerator) -> Views:
+def show_search(model: TextModel, row: ChoiceRow) -> Views:
     place = st.container()
-    beam = int(choose(_("Beam"), BEAMS, "4", Part.BEAM, lambda width: _("beam {width}").format(width=width), row))
+    beam = int(choose(_("Beam"), BEAMS, "4", Part.BEAM, lambda width: _("beam {width}").format(width=width), row.place))
     explaining.search(Part.EXPLANATION)
     data = expander(Part.DATA, _("Data"))
 
