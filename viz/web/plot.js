@@ -1,7 +1,7 @@
 // What heatmaps and charts share: two pens for one drawing, a canvas on the page and SVG in a file; heading, tip and the
 // menu of files. Lengths are CSS pixels.
 
-import { cleared, contextOf, element, firstIn, newRoot, write } from "./elements.js";
+import { cleared, contextOf, element, newRoot, write } from "./elements.js";
 import { exact, precisionOf, signed } from "./numbers.js";
 import { bus, onHover } from "./bus.js";
 import { appearance, canvasPen, forgetWidths, measurer, onTheme, svgPen } from "./pens.js";
