@@ -46,7 +46,7 @@ def test_every_page_of_a_bare_encoder_says_what_does_not_exist(here):
 
 def test_changed_masks_of_a_bare_encoder_move_weights_and_no_predictions(here):
     write(here / "bare", "encoder-only", output_head="none", tied_embeddings="none")
-    app = sound(opened("masks", what_if=""))
+    app = sound(opened("masks", what_if="", more="open"))
     (window,) = app.number_input
     sound(window.set_value(2).run())
     assert no_predictions() in said(app)

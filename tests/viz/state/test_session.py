@@ -179,6 +179,14 @@ def test_selecting_puts_the_choice_into_the_address(address):
         session.select(size=3)
 
 
+def test_differences_are_in_the_address_while_they_are_shown(address):
+    session = Session()
+    session.differ(True)
+    assert (session.differing, address.query_params["differences"]) == (True, "shown")
+    session.release()
+    assert (session.differing, "differences" in address.query_params) == (False, False)
+
+
 def test_a_session_begins_with_what_the_address_says_and_then_keeps_its_own(address):
     address.query_params.update(layer="2", head="7", query="11")
     session = viz.state.session.current_session()

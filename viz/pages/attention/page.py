@@ -77,11 +77,11 @@ def page(model: TextModel) -> Views:
     wish = show_controls(model)
     grid, figures = st.columns(2, gap="medium")
     with grid:
-        heads = st.container()
+        heads = st.container(key="heads_all")  # on a narrow window the chosen one comes right after them, see frame.css
         below = show_below(model.kind)
         steps = st.container()
     with figures:
-        figure = st.container()
+        figure = st.container(key="heads_chosen")
         beside = st.container()
         explain(Part.EXPLANATION, model.network, wish, below)
         data, numbers = expander(Part.DATA, _("Data")), expander(Part.METRICS, _("Data: every head"))

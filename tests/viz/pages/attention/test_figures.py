@@ -15,6 +15,7 @@ from tests.test_app_kinds import write
 from tests.viz.components.test_registry import unpack
 from tests.viz.small import looking, small_model
 from viz.figures.heatmap import Lines
+from viz.i18n.format import significant
 from viz.pages.attention.bertviz import document
 from viz.pages.attention.bertviz_scripts import VIEWS
 from viz.pages.attention.figure import head_figure, large, weights_table
@@ -25,6 +26,7 @@ from viz.pages.attention.view import HeadMaps, HeadSettings
 from viz.render.reader import Reader
 from viz.render.render import render
 from viz.state.session import Selection
+from viz.ui.plots import word
 
 TEXT, OTHER = "The cat sees.", "The dog sees."
 FIRST = Selection(0, 0, 1)
@@ -97,6 +99,20 @@ def test_the_figure_combines_the_heads_that_are_shown(small, combination, join):
     if combination == "maximum":  # whose it is stands beside it
         best = weights[:, figure.chosen, figure.values[figure.chosen].argmax()].argmax()
         assert str(figure.caption.note).endswith(f"head {best // 2 + 2}.{best % 2 + 1}")
+
+
+@pytest.mark.parametrize(("combination", "quantity"), [("head", "weight"), ("average", "weight"), ("head", "value")])
+def test_the_title_says_what_the_chosen_query_looks_at_most(small, combination, quantity):
+    maps = maps_of(small, combination=combination, quantity=Quantity(quantity))
+    drawn, heads = large(maps, FIRST, [(0, 0), (0, 1)]), [(0, 0), (0, 1)]
+    figure = head_figure(maps, drawn, all_thumbnails(maps), FIRST, heads)
+    row, number = drawn.own[1], significant(float(drawn.own[1].max()))
+    query, key = word(maps.row_labels[1]), word(maps.column_labels[int(row.argmax())])
+    said = f"{query} looks at {key}: {number}" if quantity == "weight" else f"{key} gives most to {query}: {number}"
+    assert str(figure.caption.finding) == said
+    header = render(figure, Reader()).header
+    assert header["finding"] == str(figure.caption.finding)
+    assert header["finding"] in header["alt"]
 
 
 def test_rollout_is_of_one_text_and_refused_for_two(small):

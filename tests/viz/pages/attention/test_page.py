@@ -34,6 +34,13 @@ def test_the_address_says_what_is_drawn(small, monkeypatch):
     assert wishes[-1] == expected
     assert heads(app)[0]["order"] == [[0, 1], [2, 1]]
     assert component(app, "lines")[0]["name"] == "Maximum of 2 heads"
+    more = app.button(key="more_attention")
+    assert more.label == "More · 6 changed"
+    more.click().run()  # and is the same when what was hidden is shown
+    assert wishes[-1] == expected
+    assert app.query_params["more"] == "open"
+    app.number_input(key="threshold").set_value(0.0).run()
+    assert "threshold" not in app.query_params
 
 
 def test_induction_is_not_offered_for_two_texts(small):
@@ -60,6 +67,13 @@ def test_a_pin_of_another_shape_is_a_sentence(here):
     app.selectbox(key="model").set_value("wide").run()
     assert not app.exception
     assert any("another number of heads" in info.value for info in app.info)
+
+
+def test_a_copied_address_shows_the_differences_from_its_pin(small):
+    pinned = {"pinned": "The dog sees.", "pinned_target": "", "pinned_model": "small"}
+    app = opened(source=TEXT, differences="shown", **pinned)
+    assert component(app, "heatmap")[0]["scale"]["difference"]
+    assert not component(opened(source=TEXT, **pinned), "heatmap")[0]["scale"]["difference"]
 
 
 def test_bertviz_is_there_when_it_is_opened_and_a_note_when_the_text_is_long(here):

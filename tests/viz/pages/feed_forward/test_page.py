@@ -10,6 +10,7 @@ from model.analysis.feed_forward import SMALL, Seen, positions_apart, read_score
 from tests.app_reading import opened, sent, sound, type_in
 from tests.test_app_kinds import write
 from tests.viz.small import looking, small_model
+from viz.i18n.format import significant
 from viz.pages.feed_forward import layer
 from viz.pages.feed_forward.units import (
     PAGE,
@@ -21,7 +22,7 @@ from viz.pages.feed_forward.units import (
     unit_chart,
     unit_map,
 )
-from viz.ui.plots import PINNED
+from viz.ui.plots import PINNED, word
 
 SOURCE, TARGET, OTHER = "The cat sees the dog.", "一七丞世", "The dog sees the dog."
 PATH = "encoder.layers.1.feed_forward"
@@ -66,6 +67,10 @@ def test_units_are_paged_in_order_and_none_is_left_out(tmp_path):
     assert np.array_equal(np.concatenate([each.values.now for each in maps], axis=1), units)
     assert [each.columns.labels[0] for each in maps] == ["1", f"{PAGE + 1}", f"{2 * PAGE + 1}"]  # from 1, as heads
     assert maps[0].chosen == 2
+    token, unit = np.unravel_index(np.abs(units).argmax(), units.shape)
+    named = word(inputs.trace.source_tokens[token])
+    finding = f"Unit {unit + 1} is the strongest, at {named}: {significant(float(units[token, unit]))}"
+    assert {str(each.caption.finding) for each in maps} == {finding}
     strongest = np.abs(units).max(axis=0)
     chosen = units_of(inputs, order="strength")
     drawn = unit_map(inputs, chosen)
@@ -79,7 +84,8 @@ def test_units_are_paged_in_order_and_none_is_left_out(tmp_path):
 
 def test_zeros_dead_units_and_those_of_the_session_are_counted_and_a_field_turns_their_pages(here):
     model = small_model(here / "small", d_ff=2 * PAGE)
-    app = sound(opened("feed_forward", source=SOURCE, target=TARGET, stack="encoder", layer="1", units_order="number"))
+    which = {"stack": "encoder", "layer": "1", "units_order": "number", "more": "open"}
+    app = sound(opened("feed_forward", source=SOURCE, target=TARGET, **which))
     units, more = (model.trace(text, TARGET)[f"{PATH}.activation"].numpy() for text in (SOURCE, "The dog."))
     _header, (values, _visible) = sent(app, "units_layers")
     assert np.allclose(values[1], (units == 0).mean(axis=1))

@@ -28,6 +28,7 @@ from viz.pages.masks.figures import alarms, cells_table, flow_panels, mask_panel
 from viz.pages.masks.pinned import head_tensors, other_token
 from viz.state.inputs import Selection
 from viz.state.what_if import note
+from viz.ui.plots import word
 
 TEXT, OTHER = "The cat sees the dog.", "The cat sees the bird."
 HIDE = "decoder.*.*:hide:2,0;cross.1.1:hide:1,*"
@@ -117,9 +118,12 @@ def test_a_leak_is_an_alarm_that_says_where(small):
 
 def test_the_experiments_measure_on_this_input(small):
     inputs = looking(small, TEXT).inputs
-    _figure, sentence = experiments.future_chart(inputs, (), 2)
+    figure, sentence = experiments.future_chart(inputs, (), 2)
     assert "with the causal mask 0 ·" in sentence
-    assert float(sentence.rstrip(".").rpartition(" ")[2]) > 1e-3
+    leak = sentence.rstrip(".").rpartition(" ")[2]
+    assert float(leak) > 1e-3
+    changed = word(inputs.trace.target_tokens[2])
+    assert str(figure.caption.finding) == f"Before {changed} logits move by 0; without the mask by {leak}"
     _figure, table, _lacking = batch_panels(inputs, TEXT, [], (), "decoder", FIRST)
     assert len(table) == 3
     assert table["|Δlogit|, padding masked"].max() < 1e-4

@@ -99,7 +99,7 @@ def test_any_text_is_shown(small, text, experiment):
 
 
 def test_switching_rules_changes_the_model_and_switching_them_back_restores_it(small):
-    app = masks(source=TEXT)
+    app = masks(source=TEXT, more="open")
     app.button_group(key="mask_rules_decoder").set_value(["padding"]).run()
     assert app.query_params["changes"] == "decoder:causal:off"
     assert panels(app, "mask-decoder")[2][0].min() & 1
@@ -108,8 +108,12 @@ def test_switching_rules_changes_the_model_and_switching_them_back_restores_it(s
     visible = small.trace(TEXT)["decoder.layers.0.self_attention.visible"].numpy()
     near = np.abs(np.subtract.outer(range(len(visible)), range(len(visible)))) < 2
     assert np.array_equal(panels(app, "mask-decoder")[2][0] & 1, near)
-    app.number_input(key="mask_window_decoder").set_value(0).run()
+    app.button(key="more_masks").click().run()  # what is hidden stays as it is
     app.button_group(key="mask_rules_decoder").set_value(["causal", "padding"]).run()
+    assert app.query_params["changes"] == "decoder:window:2"
+    assert app.button(key="more_masks").label == "More · 1 changed"
+    app.button(key="more_masks").click().run()
+    app.number_input(key="mask_window_decoder").set_value(0).run()
     assert not app.exception
     assert "changes" not in app.query_params
     assert np.array_equal(panels(app, "mask-decoder")[2][0], visible)

@@ -22,6 +22,7 @@ from viz.pages.predictions import logit_lens, positions, sampling
 from viz.pages.predictions.decoding_film import film_figure
 from viz.render.reader import Reader
 from viz.render.render import render
+from viz.ui.plots import word
 from viz.ui.prediction import Subject
 
 SOURCE = "The cat sees."
@@ -65,7 +66,14 @@ def test_losses_and_top_tokens_are_the_models(small):
     assert np.allclose(losses.ys[1:], F.cross_entropy(logits, actual, reduction="none"), atol=1e-5)
     assert chart.chosen == 3  # position 2 predicts what stands at 3
     assert f"perplexity {float(F.cross_entropy(logits, actual).exp()):.3g}" in chart.caption.note
+    worst = word(small.target_tokenizer.label(int(actual[int(losses.ys[1:].argmax())])))
+    finding = f"{worst} is the hardest to predict: {significant(float(losses.ys[1:].max()))} nats"
+    assert str(chart.caption.finding) == finding
     top = positions.top_map(here)
+    best = float(logits[2].softmax(dim=-1).max())
+    expected = word(small.target_tokenizer.label(int(logits[2].argmax())))
+    finding = f"After {word(here.trace.target_tokens[2])} comes {expected}: {significant(best)}"
+    assert str(top.caption.finding) == finding
     probabilities, tokens = logits.softmax(dim=-1).topk(6)
     assert np.allclose(top.values, probabilities, atol=1e-6)
     texts = np.array(top.texts).reshape(top.values.shape)
@@ -132,6 +140,11 @@ def test_the_lens_ends_in_the_models_prediction(small):
     final = [small.target_tokenizer.label(token) for token in logits.argmax(dim=-1).tolist()]
     assert np.array(lens.texts).reshape(lens.values.shape)[:, -1].tolist() == final
     at = here.chosen
+    tops = readings.own.top[:, at].tolist()
+    decided = {(True, True): "from the embedding on", (False, True): "from layer 1 on"}
+    last = f"Only the last layer decides on {word(final[at])}"
+    which = decided.get((tops[0] == tops[2], tops[1] == tops[2]))
+    assert str(lens.caption.finding) == (f"{word(final[at])} is the first choice {which}" if which else last)
     charts = logit_lens.probability_chart, logit_lens.rank_chart, logit_lens.entropy_chart
     probability, ranks, entropy = (chart(here, readings).series[0].ys for chart in charts)
     asked = logits[at].softmax(dim=-1)
