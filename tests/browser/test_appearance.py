@@ -175,7 +175,7 @@ def test_the_input_bar_stays_on_top_and_hides_what_scrolls_under_it(visit):
     page.mouse.wheel(0, 400)
     bar = page.locator(".st-key-input_bar")
     eventually(page, lambda: page.evaluate("document.querySelector('[data-testid=stMain]').scrollTop") > 100)
-    eventually(page, lambda: 0 <= bar.bounding_box()["y"] < 12)
+    eventually(page, lambda: bar.bounding_box()["y"] + bar.bounding_box()["height"] == pytest.approx(48, abs=3))
     colour = "(node) => getComputedStyle(node).backgroundColor"
     eventually(page, lambda: bar.evaluate(colour) == page.locator(".stApp").evaluate(colour))
     assert not bar.evaluate(colour).startswith("rgba")  # opaque
