@@ -21,7 +21,7 @@ RULES = ["class Mask:", "class Masked", "class Weights"]
 EXPLAINED: dict[tuple[str, str], tuple[str, str, list[str]]] = {
     ("map", "map"): (r"x + \mathrm{Sublayer}(x)", "section 3 and figure 1", ["class Encoder(", "class PreNorm"]),
     ("positions", "tokens"): (
-        r"x_p = \sqrt{d_{\mathrm{model}}}\,E_{\mathrm{token}(p)} + PE_p",
+        r"x_p = \sqrt{d_{\mathrm{model}}}\,E_{\text{token}(p)} + PE_p",
         "sections 3.4 and 3.5",
         [
             "class TokenEmbedding",
@@ -43,7 +43,7 @@ EXPLAINED: dict[tuple[str, str], tuple[str, str, list[str]]] = {
         ["def rotary_angles", "def rotary_scores", "def alibi_slopes"],
     ),
     ("positions", "applied"): (
-        r"-\ln p(\mathrm{token}_t",
+        r"-\ln p(\text{token}_t",
         "section 3.5",
         ["class SinusoidalPositions", "def vary", "def token_losses"],
     ),
@@ -108,7 +108,7 @@ EXPLAINED: dict[tuple[str, str], tuple[str, str, list[str]]] = {
 # The same of a model whose parts are all others: post-norm, RMSNorm, SwiGLU, ALiBi; without the views it has not.
 BIASED = r"\frac{QK^\top}{\sqrt{d_k}} - m_h\,|i - j| + M"
 OTHERS: dict[tuple[str, str], tuple[str, str, list[str]]] = {
-    ("positions", "tokens"): (r"E_{\mathrm{token}(p)}" + "\n", "sections 3.4 and 3.5", ["class NoPositions"]),
+    ("positions", "tokens"): (r"E_{\text{token}(p)}" + "\n", "sections 3.4 and 3.5", ["class NoPositions"]),
     ("positions", "applied"): ("", "section 3.5", ["class Alibi"]),
     ("attention", "weights"): (BIASED, EQUATION, [*HEADS, "class Alibi"]),
     ("masks", "order"): (BIASED, "section", ["class Alibi"]),

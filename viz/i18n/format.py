@@ -23,6 +23,7 @@ LATER = re.compile(
     r"\w:(?=//)|\bwww(?=\.)|[\w.+-](?=@)|:(?=[\w+/-]+:|[a-z-]+\[)|(?<!\S)[-<>~](?=[-=>]+(?!\S))", re.IGNORECASE
 )
 TURNING = re.compile(r"[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")  # not seen; what follows is read backwards
+WORDS = re.compile(r"(?<=\\text\{)(?!(?:model|in|out)\})[^{}]+(?=\})")  # in a formula; not of names such as d_model
 ZEROS = re.compile(r"(e[+-])0+")  # in front of an exponent
 
 
@@ -86,6 +87,11 @@ def literal(text: str) -> str:
     broken = LATER.sub("\\g<0>\N{WORD JOINER}", " ".join(text.splitlines()).lstrip(" "))
     first, rest = FIRST.match(broken), MARKS.sub(r"\\\g<0>", broken)
     return f"\\{rest}" if first and not first[0].isdigit() else FIRST.sub(r"\g<0>\\", rest) if first else rest
+
+
+def formula_in_language(formula: str) -> str:
+    """A formula in LaTeX, with the words in it in the language in use."""
+    return WORDS.sub(lambda word: _(word[0]), formula)
 
 
 def as_sentence(text: str) -> str:

@@ -14,7 +14,7 @@ from streamlit.runtime.scriptrunner import get_script_run_ctx
 from viz.components.view import View
 from viz.i18n import catalogue
 from viz.i18n.catalogue import _
-from viz.i18n.format import as_sentence, literal
+from viz.i18n.format import as_sentence, formula_in_language, literal
 from viz.i18n.messages import in_language
 from viz.render.view import FigureTable, figure_tables
 from viz.state.session import Key, Session, current_session
@@ -105,7 +105,7 @@ def _explain(key: str, plain: str, formulas: Sequence[str], text: str, ran: Sequ
     st.container(key=f"{key}_plain").markdown(plain)
     for formula in formulas:
         for part in re.split(r",?\s*\\qquad\s*", formula):  # below each other: the place is narrow
-            st.latex(part)
+            st.latex(formula_in_language(part))
     if symbols := named_symbols(formulas):
         st.container(key=f"{key}_symbols").markdown("\n".join(f"- ${latex}$: {words}" for latex, words in symbols))
     if text:

@@ -98,7 +98,7 @@ def block_name(layer: int, sublayer: str) -> str:
         "cross_attention": Message("cross"),
         "feed_forward": Message("FFN"),
     }
-    return joined(" ", f"{layer + 1}", names[sublayer])
+    return Message("{layer} {block}", layer=layer + 1, block=names[sublayer])
 
 
 def side_of(trace: Trace, stack: str) -> str:

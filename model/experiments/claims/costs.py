@@ -550,7 +550,7 @@ EXPERIMENTS = (
         seconds=5.0,
         formulas=(
             r"\text{narrow: } 4\,d^2 \qquad \text{wide: } 3\,d \cdot h d + h d \cdot d = 4\,h\,d^2 \quad "
-            r"\text{weights}",
+            r"\text{ weights}",
         ),
         method=say(
             "One attention of the network's own module each way, without groups of keys and values and without "

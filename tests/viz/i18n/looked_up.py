@@ -28,6 +28,7 @@ from model.message import Message, MessageError
 from model.network.config import NETWORK_OPTIONS, Kind
 from model.runtime import errors, files
 from model.training.settings import TRAINING_OPTIONS
+from viz.i18n.format import WORDS
 
 ROOT = Path(__file__).resolve().parents[3]
 OPTIONS = (*NETWORK_OPTIONS.values(), *TRAINING_OPTIONS.values())
@@ -55,6 +56,16 @@ def said_by_experiments() -> set[str]:
 
 DYNAMIC |= {"value.text": said_by_experiments(), "str(verdict)": {str(each) for each in Verdict}}
 DYNAMIC |= {key: {str(each) for each in Group} for key in ("str(group)", "str(experiment.group)")}
+
+
+# Words of formulas that are the same in every language.
+NAMES_IN_FORMULAS = {"B", "BLEU", "chrF", "logits", "softmax", "LayerNorm: ", "BatchNorm: ", "torch: ", " (ReLU), "}
+NAMES_IN_FORMULAS |= {"post: ", "pre: ", "sandwich: "}
+
+
+def words_of_formulas() -> set[str]:
+    """Every word that stands in a formula."""
+    return {word for text in constants() for word in WORDS.findall(text)} - NAMES_IN_FORMULAS
 
 
 # The files of model/ whose errors a page shows.
@@ -157,3 +168,6 @@ def constants() -> set[str]:
     files = (path for folder in ("model", "viz") for path in sorted((ROOT / folder).rglob("*.py")))
     nodes = (node for path in files for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
     return {str(node.value) for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)}
+
+
+DYNAMIC["word[0]"] = words_of_formulas()

@@ -20,6 +20,7 @@ from viz.i18n.format import (
     clauses,
     clock,
     count_text,
+    formula_in_language,
     in_turn,
     literal,
     significant,
@@ -174,3 +175,10 @@ def test_sentences_and_their_parts_are_joined_as_the_language_does(language, exp
 )
 def test_parameters_are_counted_in_three_digits(count, text):
     assert count_text(count) == text
+
+
+def test_words_of_a_formula_are_translated_and_names_are_not():
+    formula = r"M_{ij} = 0 \text{ (filled)}, \quad d_\text{model}, \quad \text{logits}"
+    assert formula_in_language(formula) == formula
+    use("zh")
+    assert formula_in_language(formula) == r"M_{ij} = 0 \text{（实心格）}, \quad d_\text{model}, \quad \text{logits}"

@@ -175,7 +175,7 @@ METRICS = {
     "distance": r"D = \tfrac1n \sum_i \frac{\sum_j w_{ij}\, |p(i) - j|}{\sum_j w_{ij}}",
     "previous": r"P = \tfrac1n \sum_i w_{i,\,p(i)-1}",
     "first": r"F = \tfrac1n \sum_i w_{i,0}",
-    "special": r"S = \tfrac1n \sum_i \sum_{j\,\mathrm{special}} w_{ij}",
+    "special": r"S = \tfrac1n \sum_i \sum_{j\,\text{special}} w_{ij}",
     "diagonal": r"{=} = \tfrac1n \sum_i w_{i,\,p(i)}",
     "induction": r"I = \tfrac1n \sum_i \sum_{j < i,\; t_{j-1} = t_i} w_{ij}",
 }

@@ -125,7 +125,7 @@ def about(model: TextModel) -> About:
         added = r"\mathrm{Sublayer}(x)"
     if config.kind == "recurrent":
         return About(sentence, list(RECURRENT_FORMULAS), [GRU, mean_norm])
-    formulas = [rf"x \leftarrow {added}", r"\mathrm{thickness} \sim \tfrac1n \sum_p \lVert x_p \rVert"]
+    formulas = [rf"x \leftarrow {added}", r"\text{thickness } \sim \tfrac1n \sum_p \lVert x_p \rVert"]
     return About(sentence, formulas, [BLOCKS[config.norm_placement], mean_norm])
 
 

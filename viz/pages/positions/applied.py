@@ -175,8 +175,8 @@ def explain(model: TextModel) -> None:
             "much it relies on them."
         ),
         [
-            r"\mathrm{loss}_t = -\ln p(\mathrm{token}_t \mid \ldots)",
-            r"\mathrm{perplexity} = e^{\overline{\mathrm{loss}}}",
+            r"\text{loss}_t = -\ln p(\text{token}_t \mid \ldots)",
+            r"\text{perplexity} = e^{\overline{\text{loss}}}",
         ],
         _(
             "Positions: Vaswani et al., section 3.5. The weights are the checkpoint's own; only the code of the "
@@ -318,7 +318,7 @@ def about_losses(model: TextModel) -> About:
     }[model.kind]
     return About(
         Message("How little the model expects each token of the text: 0 where it is sure of it; dashed, as trained."),
-        [rf"\mathrm{{loss}}_t = -\ln p({given})"],
+        [rf"\text{{loss}}_t = -\ln p({given})"],
         [text_losses, token_losses],
     )
 

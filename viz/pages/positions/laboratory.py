@@ -206,7 +206,7 @@ MOVED = (
     r"-\sin\omega_i k & \cos\omega_i k\end{pmatrix},\quad \omega_i = b^{-2i/d}"
 )
 WAVES = r"\lambda_i = 2\pi\,b^{2i/d}"
-WRONG = r"PE^{\mathrm{wrong}}_{(p,\,c)} = \sin\text{ or }\cos\!\left(p / b^{2c/d}\right), \quad c = 0, 1, \ldots, d - 1"
+WRONG = r"PE^{\text{wrong}}_{(p,\,c)} = \sin\text{ or }\cos\!\left(p / b^{2c/d}\right), \quad c = 0, 1, \ldots, d - 1"
 ROTARY = r"(R_m q)^\top R_n k = q^\top R_{n-m}\,k, \quad \theta_i = b^{-2i/d_k}"
 ALIBI = r"q_i^\top k_j / \sqrt{d_k} - m_h\,|i - j|, \quad m_h = 2^{-8h/n}"
 

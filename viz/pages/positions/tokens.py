@@ -375,13 +375,13 @@ def section(model: TextModel, row: ChoiceRow) -> Views:
 
 def token_formula(model: TextModel) -> str:
     """A token's term of the sum."""
-    return (r"\sqrt{d_{\mathrm{model}}}\," if model.config.scale_embedding else "") + r"E_{\mathrm{token}(p)}"
+    return (r"\sqrt{d_{\mathrm{model}}}\," if model.config.scale_embedding else "") + r"E_{\text{token}(p)}"
 
 
 def sum_formula(model: TextModel) -> str:
     """The sum that enters the stack."""
     added = "" if model.config.position in ADDS_NONE else " + PE_p"
-    types = "" if model.config.separator is None else r" + S_{\mathrm{text}(p)}"
+    types = "" if model.config.separator is None else r" + S_{\text{text}(p)}"
     total = token_formula(model) + added + types
     return rf"x_p = \mathrm{{Norm}}\left({total}\right)" if model.config.embedding_norm else f"x_p = {total}"
 
@@ -389,7 +389,7 @@ def sum_formula(model: TextModel) -> str:
 def position_formulas(model: TextModel) -> list[str]:
     """A position's term of the sum; only its name where the model has a way of its own."""
     if model.config.position == "learned":
-        return [r"PE_p = P_p, \quad P \in \mathbb{R}^{\mathrm{positions} \times d_{\mathrm{model}}}"]
+        return [r"PE_p = P_p, \quad P \in \mathbb{R}^{\text{positions} \times d_{\mathrm{model}}}"]
     angle = rf"\frac{{p}}{{{model.config.position_base:g}^{{2i/d_{{\mathrm{{model}}}}}}}}"
     places = {
         "sinusoidal": ("2i", "2i+1"),
@@ -413,7 +413,7 @@ def about_table(chosen: Chosen) -> About:
         ),
         "types": (
             Message("A row is a token, a column a channel of the vector that says to which of two texts it belongs."),
-            [r"S_{\mathrm{text}(p)}"],
+            [r"S_{\text{text}(p)}"],
         ),
         "output": (
             Message("A row is a token, a column a channel of the sum that enters the first layer."),

@@ -84,7 +84,7 @@ def layers(key: str, model: TextModel) -> None:
         [
             rf"\mathrm{{model}}_\ell = {lens_formula(model)}",
             r"z = \sum_c W_U\,D_c\,y_c + b \qquad D\,v = \gamma \odot \frac{v - \bar v}{\sigma(x)} \qquad "
-            r"y_{\mathrm{attention}} = \sum_h o_h W^O_h + b^O",
+            r"y_{\text{attention}} = \sum_h o_h W^O_h + b^O",
         ],
         _(
             "nostalgebraist, *interpreting GPT: the logit lens* (2020): the model's own output applied to the "
@@ -131,7 +131,7 @@ def search(key: str) -> None:
             "Instead of the one most probable token, the search keeps several beginnings of a sentence and goes on "
             "with the best. A branch that ends here was overtaken by others."
         ),
-        [r"\mathrm{score}(y) = \frac{\ln p(y \mid x)}{((5 + |y|)/6)^{0.6}}"],
+        [r"\text{score}(y) = \frac{\ln p(y \mid x)}{((5 + |y|)/6)^{0.6}}"],
         _(
             "Wu et al. (2016), equation 14; Vaswani et al., section 6.1, search with a beam of 4 and a length penalty "
             "of 0.6. A column is a step: the best candidates of all hypotheses, best first. The search runs only while "
@@ -246,5 +246,5 @@ def about_tree(penalty: float) -> About:
     sentence = Message(
         "Each column is a step: the best continuations of all texts in the beam; those cut go no further."
     )
-    formula = rf"\mathrm{{score}}(y) = \frac{{\ln p(y \mid x)}}{{((5 + |y|)/6)^{{{penalty:g}}}}}"
+    formula = rf"\text{{score}}(y) = \frac{{\ln p(y \mid x)}}{{((5 + |y|)/6)^{{{penalty:g}}}}}"
     return About(sentence, [formula], [beam_search, SearchTree])
