@@ -135,6 +135,7 @@ def test_on_a_phone_no_bar_lies_over_a_text_and_no_button_is_cut_open(visit):
     page = visit(viewport={"width": 390, "height": 844}, is_mobile=True, has_touch=True).open(model="reverse")
     page.locator('a[href$="training"]').dispatch_event("click")  # the sidebar is closed
     stands_still(page)
+    page.get_by_role("radio", name="A new model").tap()
     page.get_by_role("radio", name="Your own file or text").tap()
     stands_still(page)
     table = {"name": "a.csv", "mimeType": "text/csv", "buffer": b"source,target\na,b\nlonely\nc,d\n"}

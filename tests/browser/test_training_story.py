@@ -30,6 +30,8 @@ def test_from_a_table_with_faults_to_a_model_that_opens_again(visit, tmp_path):
     visited = visit()
     page = visited.open(model="reverse")
     page.get_by_role("link", name="Training", exact=True).click()
+    part(page, "A new model")
+    page.get_by_text("Sizes and options").click()
     for name, value in SMALL.items():
         field(page, NETWORK_OPTIONS[name].label, value)
     part(page, "Your own file or text")

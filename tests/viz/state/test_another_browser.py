@@ -70,7 +70,7 @@ def test_what_they_begin_is_their_own_and_ends_no_other(place):
     _app, key, live = begun(place)
     other = visit(place, "theirs", run=key, training_data="phrases", begin="on")
     other.session_state["setting_steps"] = "1"
-    other.session_state["begin_formTrue"] = True
+    other.session_state["begin_form"] = True
     session = other.session_state["session"]
     assert training.own_key(session) == ""
     with serving(session):

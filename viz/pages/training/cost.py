@@ -41,6 +41,7 @@ class Part(StrEnum):
 
 def show(
     place: DeltaGenerator,
+    buttons: DeltaGenerator,
     model: TextModel | None,
     config: TransformerConfig,
     material: TrainingData,
@@ -49,12 +50,11 @@ def show(
 ) -> None:
     """Parameters, memory, steps, and the time of a step: estimated, or measured once that was asked for.
 
-    known: of these, see `costs_of`.
+    buttons: the row of the one that measures a step. known: of these, see `costs_of`.
     """
-    row = place.container(horizontal=True, vertical_alignment="center")
-    facts, act = row.container(width="content"), row.container(width="content")
+    facts = place.container()
     now, (corpora, costs) = (material, config, settings), known
-    if act.button(_("Measure a step"), key=Part.MEASURE, help=_("Trains two steps of a copy, and forgets it")):
+    if buttons.button(_("Measure a step"), key=Part.MEASURE, help=_("Trains two steps of a copy, and forgets it")):
         with place:
             st.session_state[Part.MEASURED] = (now, measure(model, config, material, corpora, settings))
     measured = st.session_state.get(Part.MEASURED)
@@ -62,7 +62,6 @@ def show(
     parts = [
         _("{count} parameters").format(count=f"{sum(parameters(config).values()):,}"),
         _("about {size} of memory while it trains").format(size=size(memory_needed(config, costs))),
-        _("{count} examples").format(count=f"{len(corpora[0]):,}"),
     ]
     if settings.steps:
         parts.append(_("{count} steps").format(count=f"{settings.steps:,}"))

@@ -21,7 +21,7 @@ from viz.figures.figure import About, Caption
 from viz.i18n.catalogue import _
 from viz.i18n.messages import joined
 from viz.pages.training.runs import change_texts
-from viz.pages.training.start import nothing_begun
+from viz.pages.training.start import offer_begin
 from viz.render.view import view
 from viz.state.session import attention_kinds, choose, choose_attention, current_session
 from viz.state.training import training
@@ -114,7 +114,10 @@ def page() -> Views:
     live = training(current_session())
     run = live.current if live else None
     if live is None or run is None:
-        st.caption(_("There are no curves yet: train a step.") if live else nothing_begun())
+        if live:
+            st.caption(_("There are no curves yet: train a step."))
+        else:
+            offer_begin()
         return no_views
     row = st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center")
     group = choose(_("Curves"), list(GROUPS), "whole", GROUP, GROUPS.__getitem__, row)

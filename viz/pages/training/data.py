@@ -77,10 +77,13 @@ def _of_run(place: DeltaGenerator, model: TextModel) -> Data | None:
     made_of = (model.kind, str(model.training["data"]))
     run_data = current_session().cached(Part.RUN_DATA, made_of, lambda: data_of_run(model.kind, model.training))
     if run_data is not None:
-        sentence = _("{data}, split as in its run: {percent} % for validation, which it has not trained on.")
+        count = len(run_data.pairs) or run_data.text.count("\n") + 1
+        sentence = _(
+            "{data}, {count} examples, split as in its run: {percent} % for validation, which it has not trained on."
+        )
         running = model.kind == "decoder-only" and not run_data.pairs
         percent = usual_percent(run_data, running)
-        text = sentence.format(data=literal(training.data_name(run_data.name)), percent=percent)
+        text = sentence.format(data=literal(training.data_name(run_data.name)), count=f"{count:,}", percent=percent)
         place.caption(text[:1].upper() + text[1:])
     return run_data
 
@@ -106,9 +109,8 @@ def foreign_sentence(model: TextModel, data: Data) -> str:
 
 
 def _task(place: DeltaGenerator, usual: str) -> Data | None:
-    left, right = place.columns([3, 1], gap="small")
     names = list(TASKS)
-    name = left.selectbox(
+    name = place.selectbox(
         _("Task"),
         names,
         index=names.index(usual if usual in names else "reverse"),
@@ -116,10 +118,9 @@ def _task(place: DeltaGenerator, usual: str) -> Data | None:
         key=Part.TASK,
         persist_state="session",
     )
-    count = right.number_input(
-        _("Pairs"), 10, 1_000_000, TASK_PAIRS, step=1000, key=Part.COUNT, persist_state="session"
-    )
-    held = share(place)
+    left, right = place.columns(2, gap="small")
+    count = left.number_input(_("Pairs"), 10, 1_000_000, TASK_PAIRS, step=1000, key=Part.COUNT, persist_state="session")
+    held = share(right)
     try:
         pairs_data = current_session().cached(Part.TASK_PAIRS, (name, count), lambda: task_data(name, count))
     except ValueError as error:

@@ -19,7 +19,7 @@ from viz.i18n.format import SIDES, as_sentence, sides
 from viz.i18n.messages import in_language
 from viz.pages.training import branch
 from viz.pages.training.curves import part_name
-from viz.pages.training.start import nothing_begun
+from viz.pages.training.start import offer_begin
 from viz.render.renderer import about_header, words
 from viz.render.view import about_click
 from viz.state.film_feed import thinned
@@ -51,7 +51,10 @@ def page() -> Views:
     live = training(current_session())
     run = live.current if live else None
     if live is None or run is None or not run.film.kinds:
-        st.caption(_("There is no film yet: train a step.") if live else nothing_begun())
+        if live:
+            st.caption(_("There is no film yet: train a step."))
+        else:
+            offer_begin()
         return no_views
     row = st.container(horizontal=True, horizontal_alignment="distribute")
     branch.show(st.container(), live)

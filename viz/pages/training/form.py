@@ -28,7 +28,8 @@ from viz.state import permissions, training
 from viz.state.permissions import Permission
 from viz.state.session import Session, choice, choose, current_session
 
-WAYS = ("new", "on")
+DEMONSTRATION = "demonstration"
+WAYS = (DEMONSTRATION, "new", "on")
 
 
 class Part(StrEnum):
@@ -56,12 +57,20 @@ class Plan:
         return self.model is None, self.config, self.data
 
 
+def choose_way(place: DeltaGenerator, model: TextModel) -> str:
+    """Demonstration, new model, or the shown one, one at a time; the second at first for a link with choices of it."""
+    linked = any(current_session().address.get(name) for name in LINKED)
+    default = "new" if linked else DEMONSTRATION
+    return choose(_("What to train"), WAYS, default, Part.WAY, lambda way: way_name(way, model), place)
+
+
 def show(session: Session, model: TextModel) -> None:
     """The model on one side; on the other the data, what it costs, and the start."""
-    in_training = training.training(session) is not None
+    if training.training(session) is None:
+        _form(session, model)
+        return
     # While one lasts, the page is drawn twice a second: a form that nobody needs then would take time from it.
-    key = f"{Part.FORM}{in_training}"
-    form = st.expander(_("Train something else"), expanded=not in_training, key=key, on_change="rerun")
+    form = st.expander(_("Train something else"), key=Part.FORM, on_change="rerun")
     if form.open:
         with form:
             _form(session, model)
@@ -69,9 +78,7 @@ def show(session: Session, model: TextModel) -> None:
 
 def _form(session: Session, model: TextModel) -> None:
     recall()
-    row = st.container(horizontal=True, vertical_alignment="center")
-    new = choice(WAYS, WAYS[0], Part.WAY) == "new"
-    choose(_("Which model"), WAYS, WAYS[0], Part.WAY, lambda way: way_name(way, model), row)
+    new = choice(WAYS, "new", Part.WAY) == "new"
     left, right = st.columns([12, 11], gap="medium")  # the four kinds stand in one row at 1366 pixels
     kind = network.chosen_kind() if new else model.kind
     with right:
@@ -104,7 +111,8 @@ def _form(session: Session, model: TextModel) -> None:
         except ValueError as error:
             refused = translate_error(error)
     ready = known is not None and not refused
-    foot.button(
+    buttons = foot.container(horizontal=True, vertical_alignment="center")
+    buttons.button(
         _("Begin this training"),
         key=Part.BEGIN,
         type="primary",
@@ -118,15 +126,15 @@ def _form(session: Session, model: TextModel) -> None:
     if training.training(session):
         foot.caption(_("The training that goes on now, with its film and its runs, is given up for it."))
     if plan is not None and settings is not None and known is not None:
-        cost.show(costs, plan.model, plan.config, plan.material, settings, known)
+        cost.show(costs, buttons, plan.model, plan.config, plan.material, settings, known)
 
 
 def _new(place: DeltaGenerator, model: TextModel, data: Data | None) -> tuple[Plan | None, list[str]]:
     """The form of a new model."""
     kind, _preset = network.choose_kind(place)
     options, wrong = network.read(kind)
-    form, below = place.container(), place.container()
-    units, vocabulary = network.tokens(below, kind, data)
+    form = place.container()
+    units, vocabulary = network.tokens(place, kind, data)
     material, sentences = _material(kind, data, units, vocabulary)
     plan = None
     if material is not None and data is not None and not wrong:
@@ -184,12 +192,14 @@ def _begin(plan: Plan, settings: Any) -> None:
 
 
 def way_name(way: str, model: TextModel) -> str:
-    return _("A new model") if way == "new" else _("Go on with {name}").format(name=literal(model.name))
+    names = {DEMONSTRATION: _("Demonstration"), "new": _("A new model")}
+    return names.get(way) or _("Go on with {name}").format(name=literal(model.name))
 
 
 # Texts typed for a training that has not begun: a reload finds it again, under a key in the address.
 
 DRAFT = "draft"  # in the address
+LINKED = (DRAFT, network.Part.KIND, network.Part.PRESET, training_data.Part.SOURCE)  # parameters of a form's link
 KEPT, MOST = 600.0, 8  # seconds that a process keeps one, and how many
 RECALLED = "draft_recalled"
 NAMES = (

@@ -47,8 +47,9 @@ class Part(StrEnum):
     KIND = "kind"
     PRESET = "preset"
     PUT = "network_put"
+    OPTIONS = "network_options"
     RARE = "network_rare"
-    OPENED_FOR = "network_opened_for"  # the hidden options for which all are shown
+    OPENED_FOR = "network_opened_for"  # the faults for which their fields are shown
     UNITS = "network_units"
     VOCABULARY = "network_vocabulary"
 
@@ -87,14 +88,17 @@ def read(kind: Kind) -> tuple[dict[str, Any], dict[str, str]]:
 
 
 def fields(place: DeltaGenerator, kind: Kind, wrong: dict[str, str]) -> None:
-    """Every option that this kind has: those one thinks of first, the others when opened."""
+    """Every option that this kind has, folded: those one thinks of first, the others when opened once more."""
     left_out = options_without(kind)
-    FORM.draw(place, [name for name in USUAL if name not in left_out], wrong)
-    hidden = sorted(wrong.keys() & set(RARE))
-    if hidden and hidden != st.session_state.get(Part.OPENED_FOR):
-        st.session_state[Part.RARE] = True  # the fault is shown beside its field
+    hidden = sorted(wrong)
+    if hidden and hidden != st.session_state.get(Part.OPENED_FOR):  # a fault is shown beside its field
+        st.session_state[Part.OPTIONS] = True
+        if wrong.keys() & set(RARE):
+            st.session_state[Part.RARE] = True
     st.session_state[Part.OPENED_FOR] = hidden
-    rare = place.expander(_("All options"), key=Part.RARE, on_change="rerun")
+    options = place.expander(_("Sizes and options"), key=Part.OPTIONS, on_change="rerun")
+    FORM.draw(options, [name for name in USUAL if name not in left_out], wrong)
+    rare = options.expander(_("All options"), key=Part.RARE, on_change="rerun")
     if rare.open:
         known = [name for name in RARE if name not in left_out]
         switches = [name for name in known if NETWORK_OPTIONS[name].kind is bool]

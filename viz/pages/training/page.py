@@ -14,7 +14,7 @@ from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
 from viz.i18n.format import as_sentence
 from viz.pages.training import curves, demonstration, film, form, runs, settings
-from viz.pages.training.start import freed
+from viz.pages.training.start import PART, freed
 from viz.state import training
 from viz.state.session import Session, choose, current_session
 from viz.ui.parts import Drawing, Views, no_views
@@ -31,23 +31,24 @@ SEGMENTS = {
 class Part(StrEnum):
     """Keys of this page's controls, which are parameters of the address bar."""
 
-    SEGMENT = "training_part"
+    SEGMENT = PART
     STANDING = "training_standing"  # a place, and no parameter
     BESIDE_TEXTS = "training_beside_texts"  # another, of what no text changes
 
 
-def page(_model: TextModel) -> Views:
+def page(model: TextModel) -> Views:
     """The page reads the training and not the trace; its fields are the training's to fill."""
     session = current_session()
     settings.follow(training.steered(session))
-    row = st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center")
+    row = st.container(horizontal=True, vertical_alignment="center")
     segment = choose(_("Part of the page"), list(SEGMENTS), "begin", Part.SEGMENT, SEGMENTS.__getitem__, row)
+    way = form.choose_way(row, model) if segment == "begin" else ""
     standing(st.container(key=Part.STANDING), session)
     if segment in ("curves", "film"):
         return curves.page() if segment == "curves" else film.page()
     if segment == "settings":
         return settings.page(session)
-    demonstrated = demonstration.show(session) if segment == "begin" else no_views
+    demonstrated = demonstration.show(session) if way == form.DEMONSTRATION else no_views
     place = st.container(key=Part.BESIDE_TEXTS)
 
     def views(model: TextModel) -> Drawing:
@@ -55,10 +56,10 @@ def page(_model: TextModel) -> Views:
 
         def rest() -> None:
             with place:
-                if segment == "begin":
-                    form.show(session, model)
-                else:
+                if segment == "runs":
                     runs.show(session)
+                elif way != form.DEMONSTRATION:
+                    form.show(session, model)
 
         return rest
 

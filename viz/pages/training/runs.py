@@ -15,7 +15,7 @@ from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
 from viz.i18n.format import as_sentence, clauses, literal, significant
 from viz.pages.training import saving
-from viz.pages.training.start import give_up, nothing_begun
+from viz.pages.training.start import give_up, offer_begin
 from viz.state import training
 from viz.state.session import Session, current_session
 from viz.ui.fields import MOST_LETTERS
@@ -48,7 +48,7 @@ def show(session: Session) -> None:
     """The table; beneath it what can be done from a key frame, and saving."""
     live = training.training(session)
     if live is None:
-        st.caption(nothing_begun())
+        offer_begin()
         return
     runs = live.runs
     if not runs:

@@ -18,6 +18,7 @@ from viz.state import shown_model, texts, training
 from viz.state.checkpoints import checkpoint_names
 from viz.state.session import Key, Session, current_session
 
+PART = "training_part"  # in the address: the part of the page
 NEW = "new"  # name of a model from nothing until it is saved
 FEW = 1000  # pairs; batches of more are no larger
 
@@ -74,9 +75,17 @@ def _run(
     return live
 
 
-def nothing_begun() -> str:
-    """Hint where there is no training to show."""
-    return _("No training has begun: choose one under Begin, or train the model that is shown from the sidebar.")
+def offer_begin() -> None:
+    """Hint where there is no training to show, and the button that leads to where one begins."""
+    st.caption(_("No training has begun: begin one here, or train the model that is shown from the sidebar."))
+    st.button(_("Begin a training"), key="training_offer", type="primary", on_click=go_to_begin)
+
+
+def go_to_begin() -> None:
+    """Show the page's part Begin. In a callback."""
+    address = current_session().address
+    address.set(PART, None)
+    address.pending_choices[PART] = "begin"
 
 
 def freed(session: Session) -> bool:

@@ -55,15 +55,16 @@ def test_a_training_that_does_not_fit_into_memory_leaves_the_one_that_goes_on(mo
     before = live(app)
     monkeypatch.setattr("model.training.cost.left_memory", lambda: 0)
     monkeypatch.setattr(training_start, "fresh", pytest.fail)  # a model that there is no room for is not made
-    app.session_state["begin_formTrue"] = True
+    app.session_state["begin_form"] = True
     for way in ("new", "on"):  # said before anybody clicks
         app.session_state["begin"] = way
         assert "max_length, the layers or batch_tokens" in app.run().error[0].value
         assert ("A copy of" in words(app)) == (way == "on")
         assert app.button(key="begin_button").disabled
-    app.button(key="demonstration_begin").click().run()
+    app.session_state["begin"] = "demonstration"
+    app.run().button(key="demonstration_begin").click().run()
     assert not app.exception
-    assert len([each for each in app.error if "max_length, the layers or batch_tokens" in each.value]) == 2
+    assert len([each for each in app.error if "max_length, the layers or batch_tokens" in each.value]) == 1
     assert training.trainings().get(app.session_state["session"].training.run) is before
     assert before.current is not None
 
@@ -133,7 +134,7 @@ def test_costs_are_shown_and_a_step_is_measured_when_asked():
 
 
 def test_what_is_learned_from_is_the_task_the_pairs_and_the_share_that_were_chosen():
-    app = page()
+    app = page(begin="new")
     for name, value in {"network_d_model": "8", "network_n_heads": "2"}.items():
         app.session_state[name] = value
     app.selectbox(key="data_task").set_value("sort")
@@ -175,3 +176,40 @@ def test_the_field_of_a_message_is_found():
     assert field_of(error, ["heads", "n_heads"]) == "n_heads"
     assert field_of(error, ["heads", "n_key_value_heads"]) == "n_key_value_heads"
     assert field_of(ValueError("n_heads"), ["n_heads"]) == ""
+
+
+def test_one_way_to_begin_is_shown_at_a_time_and_a_link_of_the_form_opens_it():
+    app = page()
+    begins = {"demonstration_begin": "demonstration", "begin_button": "new"}
+
+    def shown():
+        return [begins[each.key] for each in app.button if each.key in begins]
+
+    assert shown() == ["demonstration"]
+    app.segmented_control(key="begin").set_value("new").run()
+    assert shown() == ["new"]
+    assert app.query_params["begin"] == "new"
+    facts = words(app)
+    assert "parameters" in facts
+    assert "examples" not in facts  # the number of pairs stands in its field
+    for link in ({"kind": "decoder-only"}, {"training_data": "phrases"}, {"preset": "small"}, {"begin": "on"}):
+        app = page(**link)
+        assert shown() == ["new"], link
+
+
+@pytest.mark.parametrize("name", ["curves", "film", "runs"])
+def test_a_part_without_a_training_leads_to_where_one_begins(name):
+    app = page(training_part=name)
+    app.button(key="training_offer").click()
+    app = sound(app.run())
+    assert app.segmented_control(key="training_part").value == "begin"
+    assert app.button(key="demonstration_begin").label == "Begin and run"
+
+
+def test_a_fault_opens_the_fold_that_its_field_is_in():
+    app = page(begin="new")
+    fold = next(each for each in app.expander if each.label == "Sizes and options")
+    assert not fold.proto.expanded
+    app.text_input(key="network_d_model").set_value("nine").run()
+    fold = next(each for each in app.expander if each.label == "Sizes and options")
+    assert fold.proto.expanded
