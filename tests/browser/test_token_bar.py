@@ -29,10 +29,10 @@ DATA = {
         "unfold": "unfold",
         "follow": "checks follow",
     },
-    "pieces": {"found": True, "merged": False, "words": {"merge": "merge", "about": "about"}},
+    "pieces": {"mergeable": True, "merged": False, "words": {"merge": "merge", "about": "about"}},
     "changed": {"text": "", "refused": "", "words": {}},
     "pin": {
-        "kept": KEPT,
+        "pinned": KEPT,
         "differing": False,
         "alignments": {side: {"inserted": [], "deleted": []} for side in ("source", "target")},
         "changes": [{"title": "head", "unit": "weight", "items": [ITEM]}],

@@ -218,12 +218,12 @@ function newButton(text, act, pressed) {
 
 // The pin: a button to keep this trace; or whether views show differences from it, and behind a button what is kept.
 /** @param {Root} root @param {PinHeader} header @param {(name: string) => void} act */
-function showPin(root, { kept, differing, words }, act) {
+function showPin(root, { pinned, differing, words }, act) {
   const { opener, panel } = root.pinned;
   const parent = root.querySelector(".pin");
-  if (shows(parent, kept, differing, words)) return;
-  opener.hidden = !kept;
-  if (!kept) {
+  if (shows(parent, pinned, differing, words)) return;
+  opener.hidden = !pinned;
+  if (!pinned) {
     panel.hidePopover();
     panel.firstElementChild.replaceChildren();
     const keep = newButton(words.keep, () => act("keep"));
@@ -234,13 +234,13 @@ function showPin(root, { kept, differing, words }, act) {
   opener.title = words.about;
   parent.replaceChildren(newButton(words.differences, () => act(differing ? "values" : "differences"), differing));
   const name = element("div", "kept");
-  name.append(element("bdi", "", kept.text), element("span", "muted", ` · ${kept.model}`));
+  name.append(element("bdi", "", pinned.text), element("span", "muted", ` · ${pinned.model}`));
   panel.firstElementChild.replaceChildren(name, newButton(words.release, () => act("release")));
 }
 
 // The largest changes of each kind; a click on one selects it.
 /** @param {Root} parent @param {PinHeader} header @param {(act: any) => void} act */
-function showChanges(parent, { kept, changes, words }, act) {
+function showChanges(parent, { pinned, changes, words }, act) {
   /** @param {any} given @param {string} unit */
   const item = ({ label, value, exact, act: place, token }, unit) => {
     const made = element("button", "change");
@@ -257,12 +257,12 @@ function showChanges(parent, { kept, changes, words }, act) {
     }
     return made;
   };
-  const waiting = kept && !changes; // they follow: those of before stand there in grey
+  const waiting = pinned && !changes; // they follow: those of before stand there in grey
   parent.classList.toggle("waiting", Boolean(waiting));
   if (waiting && !parent.children.length) parent.append(element("div", "muted", words.follow));
   if (waiting) return;
-  if (shows(parent, kept, changes, words)) return;
-  if (!kept || !changes) return parent.replaceChildren();
+  if (shows(parent, pinned, changes, words)) return;
+  if (!pinned || !changes) return parent.replaceChildren();
   if (!changes.length) return parent.replaceChildren(element("div", "muted", words.none));
   const lists = changes.map(({ title, unit, items }) => {
     const list = element("div", "list");
@@ -276,14 +276,14 @@ function showChanges(parent, { kept, changes, words }, act) {
 
 // Whether pieces of a word are shown as one, where there are such.
 /** @param {Root} parent @param {PiecesHeader} header @param {() => void} turn */
-function showPieces(parent, { found, merged, words }, turn) {
-  if (shows(parent, found, merged, words)) return;
+function showPieces(parent, { mergeable, merged, words }, turn) {
+  if (shows(parent, mergeable, merged, words)) return;
   const button = element("button", "act", words.merge);
   button.type = "button";
   button.title = words.about;
   button.setAttribute("aria-pressed", merged);
   button.addEventListener("click", () => turn());
-  parent.replaceChildren(...(found ? [button] : []));
+  parent.replaceChildren(...(mergeable ? [button] : []));
 }
 
 // What is changed in the forward pass, and the button that restores it.

@@ -68,7 +68,7 @@ def token_bar(session: Session, later: bool = False) -> View:
     data |= {"notes": notes(session), "texts": brief(session), "aside": is_aside(session.stage), "words": words}
     data |= {"badges": badges, "check": None if badges is None else check_chip(badges)}
     data |= {"guesses": guesses, "pin": pinned(session, compared)}
-    data["pieces"] = {"found": bool(text_groups(session)), "merged": bool(runs), "words": _pieces_words()}
+    data["pieces"] = {"mergeable": bool(text_groups(session)), "merged": bool(runs), "words": _pieces_words()}
     config = session.model.config
     not_made = (translate_error(session.what_if.refused), elsewhere(session.what_if, session.trace, config))
     data["changed"] = {
@@ -306,7 +306,7 @@ KINDS = {"encoder": "encoder", "self": "decoder", "cross": "cross"}
 
 
 def pinned(session: Session, compared: bool = True) -> dict[str, Any]:
-    """For the token bar: `kept`, None while nothing is; `alignments` of both sides; `changes`, largest first, None
+    """For the token bar: `pinned`, None while nothing is; `alignments` of both sides; `changes`, largest first, None
     where they are not `compared` yet.
     """
     words = {
@@ -333,7 +333,7 @@ def pinned(session: Session, compared: bool = True) -> dict[str, Any]:
             words["none"] = _("nothing here can be compared with the pin")
     return {
         "words": words,
-        "kept": pin_names,
+        "pinned": pin_names,
         "differing": session.differing,
         "alignments": alignments,
         "changes": changes,

@@ -285,7 +285,7 @@ class DecodingFilmHeader(FileHeader):
     stamp: str
     frames: list[WrittenFrame]
     source: Sided
-    kept: Sided
+    context: Sided
     side: str
     maps: list[str]
     columns: list[ColumnHeader]
@@ -384,7 +384,7 @@ class TensorTreeHeader(TypedDict):
     same: list[int]
     sentence: str
     chosen: int
-    asked: bool
+    jump: bool
     sorted: int | None
     most: int
     alt: str
@@ -430,7 +430,7 @@ class CheckpointRow(TypedDict):
     fits: bool
     refused: str
     problem: str
-    shown: bool
+    current: bool
     computes: bool
     removable: bool
 
@@ -449,7 +449,7 @@ class CheckpointListHeader(TypedDict):
 class StatementRow(TypedDict):
     name: str
     number: str
-    said: str
+    statement: str
     verdict: str
     kind: Literal["none", "holds", "only", "wrong"]
 
@@ -558,7 +558,7 @@ class ChangesHeader(TypedDict):
 
 
 class PinHeader(TypedDict):
-    kept: dict[str, str] | None
+    pinned: dict[str, str] | None
     differing: bool
     alignments: AlignmentsHeader
     changes: list[ChangesHeader] | None
@@ -566,7 +566,7 @@ class PinHeader(TypedDict):
 
 
 class PiecesHeader(TypedDict):
-    found: bool
+    mergeable: bool
     merged: bool
     words: Words
 

@@ -12,7 +12,7 @@ from streamlit.delta_generator import DeltaGenerator
 from viz.i18n.catalogue import _
 from viz.state.session import choose, current_session
 
-MORE, OPEN = "more", "open"  # parameter of the address bar, and its value while the rest is shown, on whatever page
+MORE, OPEN = "more", "open"  # parameter of the address bar, and its value while the rest is open, on whatever page
 
 
 @dataclass
@@ -35,16 +35,16 @@ class ChoiceRow:
 @contextmanager
 def choice_row(name: str) -> Iterator[ChoiceRow]:
     """The row, with the button at its end, if it has a rest; that stands below it. name: of the page or its part."""
-    shown = current_session().address.get(MORE) == OPEN
+    is_open = current_session().address.get(MORE) == OPEN
     place = st.container(key=f"choices_{name}", horizontal=True, vertical_alignment="center")
     others = st.container(key=f"rest_{name}", horizontal=True, vertical_alignment="center")
-    row = ChoiceRow(place, others if shown else None)
+    row = ChoiceRow(place, others if is_open else None)
     yield row
     if not row.changed:
         return
     count = sum(row.changed)
     words = _("More · {count} changed").format(count=count) if count else _("More")
-    icon = ":material/expand_less:" if shown else ":material/expand_more:"
+    icon = ":material/expand_less:" if is_open else ":material/expand_more:"
     place.button(words, key=f"more_{name}", icon=icon, icon_position="right", on_click=_turn)
 
 

@@ -359,7 +359,7 @@ interface DecodingFilmHeader {
   stamp: string;
   frames: WrittenFrame[];
   source: Record<string, any>;
-  kept: Record<string, any>;
+  context: Record<string, any>;
   side: string;
   maps: string[];
   columns: ColumnHeader[];
@@ -482,7 +482,7 @@ interface TensorTreeHeader {
   same: number[];
   sentence: string;
   chosen: number;
-  asked: boolean;
+  jump: boolean;
   sorted: number | null;
   most: number;
   alt: string;
@@ -528,7 +528,7 @@ interface CheckpointRow {
   fits: boolean;
   refused: string;
   problem: string;
-  shown: boolean;
+  current: boolean;
   computes: boolean;
   removable: boolean;
 }
@@ -547,7 +547,7 @@ interface CheckpointListHeader {
 interface StatementRow {
   name: string;
   number: string;
-  said: string;
+  statement: string;
   verdict: string;
   kind: "none" | "holds" | "only" | "wrong";
 }
@@ -656,7 +656,7 @@ interface ChangesHeader {
 }
 
 interface PinHeader {
-  kept: Record<string, string> | null;
+  pinned: Record<string, string> | null;
   differing: boolean;
   alignments: AlignmentsHeader;
   changes: ChangesHeader[] | null;
@@ -664,7 +664,7 @@ interface PinHeader {
 }
 
 interface PiecesHeader {
-  found: boolean;
+  mergeable: boolean;
   merged: boolean;
   words: Record<string, any>;
 }

@@ -375,7 +375,7 @@ def test_a_click_is_answered_where_the_view_says_that_the_channel_does(session, 
         assert "number" in await window.message()
         assert session.selection.query == 2
         window.say(answer="tokens", name="pin", value="keep")
-        kept = (await window.view("tokens"))["pin"]["kept"]
+        kept = (await window.view("tokens"))["pin"]["pinned"]
         assert kept["text"] == OTHER
 
     assert open_window(session, use) == []

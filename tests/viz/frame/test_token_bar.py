@@ -98,12 +98,12 @@ def test_the_pins_buttons_keep_it_let_it_go_and_choose_what_the_views_show(sessi
     session.trace_input(session.model, OTHER, "")
     assert session.pin is not None
     assert session.pin.trace is kept is not session.trace
-    assert sent(session)["pin"]["kept"] == {"text": TEXT, "model": "small"}
+    assert sent(session)["pin"]["pinned"] == {"text": TEXT, "model": "small"}
     for act, differing in (("differences", True), ("values", False), ("differences", True), ("<script>", True)):
         click(session, "pin", act)
         assert session.differing is sent(session)["pin"]["differing"] is differing
     click(session, "pin", "release")
-    assert (session.pin, session.differing, sent(session)["pin"]["kept"]) == (None, False, None)
+    assert (session.pin, session.differing, sent(session)["pin"]["pinned"]) == (None, False, None)
 
 
 def test_one_of_the_largest_changes_is_selected(session):

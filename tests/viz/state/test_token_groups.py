@@ -68,7 +68,7 @@ def test_where_no_token_is_a_piece_there_is_nothing_to_merge(model):
         turn(session)
         assert (text_groups(session), merged(session)) == ({}, {})
         header, _arrays = unpack(token_bar(session).data)
-    assert not header["pieces"]["found"]
+    assert not header["pieces"]["mergeable"]
 
 
 def test_ids_side_by_side_are_no_word(session, monkeypatch):
@@ -81,7 +81,7 @@ def test_the_token_bar_shows_words_and_a_click_on_one_is_on_its_first_token(sess
     header, _arrays = unpack(token_bar(session).data)
     runs = merged(session)["source"]
     assert [each["label"] for each in header["source"]] == runs.labels
-    assert header["pieces"] | {"words": 0} == {"found": True, "merged": True, "words": 0}
+    assert header["pieces"] | {"words": 0} == {"mergeable": True, "merged": True, "words": 0}
     session.selection.side = "source"
     act = token_bar(session).acts["token"]
     assert act is not None

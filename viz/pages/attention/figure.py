@@ -183,12 +183,12 @@ def _heading(
     row = drawn.own[at]
     strongest = int(row.argmax())
     query, key = word(head_maps.row_labels[at]), word(head_maps.column_labels[strongest])
-    found = finding("weight" if wish.combination == "rollout" else wish.quantity, query, key, float(row[strongest]))
+    title = finding("weight" if wish.combination == "rollout" else wish.quantity, query, key, float(row[strongest]))
     notes: list[str] = []
     if wish.combination == "maximum" and wish.quantity == Quantity.WEIGHT and head_maps.maps.small and heads:
         notes.append(Message("head {head}", head=_head_of(head_maps, heads, at, strongest)))
     if bool(row.isnan().all()):
-        found = Message("{query}: not a number", query=query)
+        title = Message("{query}: not a number", query=query)
     if head_maps.comparison is not None:
         before = math.nan if drawn.pinned is None else float(drawn.pinned[at, strongest])
         value = "–" if math.isnan(before) else significant(before)
@@ -203,10 +203,10 @@ def _heading(
         sentence=sentence,
         rows=rows,
         columns=columns,
-        strongest=joined(" · ", found, *notes),
+        strongest=joined(" · ", title, *notes),
     )
     file, about = file_name(head_maps, chosen), about_map(head_maps, chosen.layer)
-    return Caption(name, file, stamp(head_maps.trace), joined(" · ", *notes), sentence, alt, about, found)
+    return Caption(name, file, stamp(head_maps.trace), joined(" · ", *notes), sentence, alt, about, title)
 
 
 # The numbers behind the page of attention, as tables.

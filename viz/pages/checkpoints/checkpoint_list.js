@@ -22,12 +22,12 @@ function button(words, act, name, disabled, title) {
 function line(row, words) {
   const made = element("div", "line");
   made.setAttribute("role", "row");
-  made.classList.toggle("shown", row.shown);
+  made.classList.toggle("shown", row.current);
   made.dataset.name = row.name;
   const name = element("div", "name");
   const title = name.appendChild(element("bdi", "title", row.name));
   title.title = row.where;
-  if (row.shown) name.appendChild(element("span", "mark", words.shown));
+  if (row.current) name.appendChild(element("span", "mark", words.shown));
   const cells = [
     [row.kind, ""],
     [row.format, ""],
@@ -41,7 +41,7 @@ function line(row, words) {
   });
   const buttons = element("div", "buttons");
   const cannot = row.problem || row.refused;
-  const show = button(words.show, "show", row.name, row.shown || Boolean(cannot), cannot || words.showing);
+  const show = button(words.show, "show", row.name, row.current || Boolean(cannot), cannot || words.showing);
   if (row.computes) buttons.append(show);
   buttons.append(button(words.read, "read", row.name, Boolean(row.problem), row.problem || words.reading));
   if (row.removable) buttons.append(button("✕", "remove", row.name, false, words.remove));

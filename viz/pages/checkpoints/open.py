@@ -110,7 +110,7 @@ def _line(place: CheckpointEntry, here: Sequence[CheckpointEntry], space: Room, 
         "fits": fits,
         "refused": stopped(why),
         "problem": stopped(translate_error(entry.problem)),
-        "shown": is_current,
+        "current": is_current,
         "computes": entry.computes,
         "removable": place.origin == "opened",
     }

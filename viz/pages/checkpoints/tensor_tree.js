@@ -438,7 +438,7 @@ export default function ({ data, parentElement, setTriggerValue }) {
   showHead(root);
   if (moved) for (let at = root.nodes.findIndex((/** @type {any} */ { row }) => row >= 0 && row === header.chosen); at > 0; at = root.nodes[at].parent) root.open.add(root.nodes[at].path);
   arrangeRows(root);
-  if ((first || moved) && header.asked) {
+  if ((first || moved) && header.jump) {
     const place = root.rows.findIndex((/** @type {any} */ { node }) => root.nodes[node].row === header.chosen && header.chosen >= 0);
     if (place >= 0) {
       root.at = place;

@@ -84,7 +84,7 @@ def tree(
         "same": [-1 if info.place == info.name else number.get(info.place, -1) for info in table],
         "sentence": sentence or totals(table),
         "chosen": chosen,
-        "asked": asked_place(table) is not None,
+        "jump": asked_place(table) is not None,
         "sorted": sorting,
         "most": MOST,
         "alt": _("Tensors of {file}: {totals}. Arrow keys move, Enter chooses.").format(

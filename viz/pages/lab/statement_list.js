@@ -9,7 +9,7 @@ function statementLine(row, words) {
   made.type = "button";
   made.dataset.name = row.name;
   const verdict = element("span", `verdict ${row.kind}`, row.verdict || words.open);
-  made.append(element("span", "number", row.number), element("span", "said", row.said), verdict);
+  made.append(element("span", "number", row.number), element("span", "said", row.statement), verdict);
   return made;
 }
 

@@ -63,7 +63,7 @@ def index(known: dict[str, Experiment]) -> dict[str, Any]:
 def line(number: int, experiment: Experiment) -> dict[str, str]:
     """A statement in the list, with the number of its card."""
     outcome = outcome_of(experiment)
-    row = {"name": experiment.name, "number": str(number), "said": words(experiment.statement)}
+    row = {"name": experiment.name, "number": str(number), "statement": words(experiment.statement)}
     if outcome is None:
         return {**row, "verdict": "", "kind": "none"}
     return {**row, "verdict": verdict_words(outcome.verdict), "kind": KINDS.get(outcome.verdict, "none")}

@@ -141,7 +141,7 @@ class FilmRenderer(Renderer[DecodingFilm]):
         return {
             "frames": [vars(frame) for frame in figure.frames],
             "source": self._labelled(figure.source) | {"side": "source"},
-            "kept": self._labelled(figure.written),
+            "context": self._labelled(figure.written),
             "side": figure.side,
             "maps": list(figure.maps),
             "columns": [attributes(column, "values") for column in figure.columns],

@@ -81,7 +81,7 @@ function lightUp(root) {
 
 /** @param {any} root */
 function show(root) {
-  const { frames, source, side, words, columns, arrays, kept } = root.film;
+  const { frames, source, side, words, columns, arrays, context } = root.film;
   const frame = frames[root.frame];
   const values = arrays[1];
   root.scrub.value = root.frame;
@@ -90,10 +90,10 @@ function show(root) {
   [...root.bars.children].forEach((bar, index) => bar.classList.toggle("past", index <= root.frame));
   // What stands there already, its last word perhaps cut, and the new token last.
   const seen = source.labels.slice(0, frame.sees);
-  const before = kept.labels.slice(0, frame.before);
+  const before = context.labels.slice(0, frame.before);
   (before.length ? before : seen).splice(-1, 1, frame.last);
   showChips(root.source, seen, source.special, ofTokens(source.side));
-  showChips(root.written, [...before, frame.label], [...kept.special.slice(0, before.length), frame.special], before.length ? ofTokens(side) : "");
+  showChips(root.written, [...before, frame.label], [...context.special.slice(0, before.length), frame.special], before.length ? ofTokens(side) : "");
   [...root.written.children].forEach((chip, index) => chip.classList.toggle("newest", index === before.length));
   const weights = rowOf(root);
   const top = root.film.top;

@@ -162,9 +162,9 @@ def _steps(inputs: Inputs, path: str, position: int) -> list[tuple[str, str, Mes
         standardised = Message("Its channels over their root mean square: one length at every token and layer.")
     if norm.bias is None:
         learned = Message("What training makes of that: each channel is stretched by its own γ.")
-    found = Message("The token's vector as the norm finds it: how many of its channels have which value.")
+    unchanged = Message("The token's vector as the norm finds it: how many of its channels have which value.")
     return [
-        (norm_at(inputs, path, position), SECOND, found),
+        (norm_at(inputs, path, position), SECOND, unchanged),
         (STANDARDISED[inputs.config.norm], EXPECTED, standardised),
         ("… · γ" if norm.bias is None else "… · γ + β", FIRST, learned),
     ]

@@ -145,7 +145,7 @@ def test_while_hugging_face_does_not_answer_the_page_can_be_used(monkeypatch):
     app = asked_for(page(), "me/mine")
     assert sound(app).button(key="adding_ask").disabled
     app.selectbox(key="model").set_value("mine").run()
-    assert rows(sound(app))["mine"]["shown"]
+    assert rows(sound(app))["mine"]["current"]
     app.button(key="adding_asked_cancel").click().run()
     assert not sound(app).button(key="adding_ask").disabled
     monkeypatch.setattr(model.checkpoints.hub, "PATIENCE", 0.0)

@@ -26,7 +26,7 @@ def test_an_upload_is_in_this_session_only(here, monkeypatch):
     assert rows(app)["sent"]["removable"]
     assert app.selectbox(key="model").options[0] == "sent"
     app.selectbox(key="model").set_value("sent").run()
-    assert any("2+1" in caption.value for caption in sound(app).caption)
+    assert any("2+1" in f"{caption.value} {caption.help}" for caption in sound(app).caption)
     assert app.session_state["session"].model.name == "sent"
     key = app.query_params["opened"]
     assert "sent" not in rows(page())
@@ -36,7 +36,7 @@ def test_an_upload_is_in_this_session_only(here, monkeypatch):
         assert "opened" not in link.query_params
     session.sessions().leave(key)  # its window is closed
     again = sound(page(opened=key, model="sent"))  # as after a reload
-    assert rows(again)["sent"]["shown"]
+    assert rows(again)["sent"]["current"]
     session.sessions().leave(key)
     monkeypatch.setattr(browsers, "browser", lambda: "another")
     assert "sent" not in rows(sound(page(opened=key)))

@@ -29,7 +29,7 @@ def test_everything_that_is_here_is_listed_from_its_headers():
     count = open_checkpoint(viz.state.checkpoints.CHECKPOINTS / "small").network.parameter_count()
     assert found["small"]["parameters"] == f"{count / 1000:.3g} k"
     assert found["small"]["bytes"] == found["small"]["needs"] == f"{4 * count / 1000:.3g} kB"
-    assert (found["small"]["shown"], found["mine"]["shown"]) == (True, False)
+    assert (found["small"]["current"], found["mine"]["current"]) == (True, False)
     assert (found["plain.pt"]["format"], found["plain.pt"]["parameters"]) == ("PyTorch file", "15")
     assert [name for name, row in found.items() if not row["computes"]] == ["plain.pt"]
     assert found["plain.pt"]["kind"] == "tensors only"
@@ -46,7 +46,7 @@ def test_a_narrower_precision_opens_the_model_again(monkeypatch):
     app.session_state["precision"] = "bfloat16"
     app.run()
     assert rows(sound(app))["small"]["needs"] == rows(page(precision="bfloat16"))["small"]["needs"]
-    assert any("bfloat16" in caption.value for caption in app.caption)
+    assert any("bfloat16" in f"{caption.value} {caption.help}" for caption in app.caption)
     assert [warning.value.partition(" on")[0] for warning in app.warning] == [
         "bfloat16 takes 3 times as long as float32"
     ]
@@ -85,7 +85,7 @@ def test_layers_that_are_no_model_are_a_sentence_and_the_model_stays(here):
     assert app.error[0].value.startswith("layers.pt was not opened: layers.pt holds the layers")
     assert app.error[0].value.endswith("→ Read. mine is shown as before.")
     assert app.selectbox(key="model").value == "mine"
-    assert rows(app)["mine"]["shown"]
+    assert rows(app)["mine"]["current"]
     app.switch_page("viz/pages/attention/page.py").run()
     assert not app.error
 

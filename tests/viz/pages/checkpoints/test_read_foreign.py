@@ -77,9 +77,9 @@ def test_the_bar_is_there_before_the_first_tensor_is_measured(here, monkeypatch)
         header, _arrays = sent(page(), "tensor_tree")
         count = len(header["names"])
         assert header["progress"] == {"share": 0, "text": f"measured 0 of {count}"}
-        assert not header["asked"]
+        assert not header["jump"]
         header, _arrays = sent(page(tensor=header["names"][-1]), "tensor_tree")
-        assert header["asked"]
+        assert header["jump"]
         assert header["chosen"] == count - 1
     finally:
         go.set()

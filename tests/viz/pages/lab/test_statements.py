@@ -81,7 +81,7 @@ def test_the_list_has_every_statement_and_its_verdict_once_it_is_known() -> None
     header, _arrays = sent(app, "statement_list")
     (group,) = header["groups"]
     assert group["rows"] == [
-        {"name": "planted", "number": "1", "said": "attention", "verdict": "", "kind": "none"},
+        {"name": "planted", "number": "1", "statement": "attention", "verdict": "", "kind": "none"},
     ]
     app = sound(opened("lab", statement="planted"))
     app = experimented(app, "statement_planted_run")
