@@ -107,7 +107,9 @@ def _explain(key: str, plain: str, formulas: Sequence[str], text: str, ran: Sequ
         for part in re.split(r",?\s*\\qquad\s*", formula):  # below each other: the place is narrow
             st.latex(formula_in_language(part))
     if symbols := named_symbols(formulas):
-        st.container(key=f"{key}_symbols").markdown("\n".join(f"- ${latex}$: {words}" for latex, words in symbols))
+        st.container(key=f"{key}_symbols").markdown(
+            "\n".join(f"- ${formula_in_language(latex)}$: {words}" for latex, words in symbols)
+        )
     if text:
         st.markdown(text)
     _show_what_ran(ran)

@@ -48,7 +48,7 @@ def _symbols() -> list[tuple[str, str, str]]:
         (r"Bernoulli", "p, m_i", _("the rate of dropout; 0 for a dropped entry, else 1")),
         (r"PE_\{\(p", "p, i, b, d", _("position, number of the pair of channels, base, width")),
         (r"PE_p$|PE_p ", "PE_p", _("the vector of position p")),
-        (r"E_\{\\mathrm\{token\}", r"E_{\mathrm{token}}", _("the token's row in the table of embeddings")),
+        (r"E_\{\\text\{token\}", r"E_{\text{token}}", _("the token's row in the table of embeddings")),
         (r"R_k", "R_k", _("a rotation that depends on the distance k alone")),
         (r"\\lambda_i", r"\lambda_i", _("the wavelength of channel pair i, in tokens")),
         (r"\\pi\(", r"\pi", _("another order of the tokens")),

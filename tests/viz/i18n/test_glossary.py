@@ -16,6 +16,7 @@ NAMES = re.compile(r"\*[^*]+\*|<\w+>|\b\w+:(?=\w)|\w+ \(?{[^}]*}\)|{[^}]*}|\w+ a
 # Texts whose English has the word in another sense, by their beginnings.
 OTHER_SENSE = {
     "film": ["scores divided by the square root of a head's width (on film"],  # a recorded lecture
+    "source": ["line {number} of {name} has both , and ;"],  # a line of a file
     "stack": ["Self-attention joins any two positions in one step", "stack of dilated convolutions"],
     "unit": ["unit, column or place"],  # of a measure
 }
