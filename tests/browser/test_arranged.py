@@ -82,6 +82,7 @@ def test_a_view_that_had_nothing_to_show_comes_when_the_text_has_it(visit):
 def test_a_click_among_the_views_moves_the_control_that_says_so(visit):
     page = visit().open(model="eng-cmn", source="I am a teacher.")
     page.get_by_role("link", name="Feed-forward").click()
+    page.get_by_role("button", name="More").click()
     field = page.get_by_role("spinbutton", name="page of")
     expect(field).to_have_value("1")
     everything = page.locator(".vitrine.chart[data-painted]").first

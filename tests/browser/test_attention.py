@@ -48,6 +48,7 @@ def click(page: Page, name: str) -> None:
 @pytest.mark.slow
 def test_lines_follow_the_typing_and_a_token_keeps_its_own(visit, model):
     page = visit().open(source="I am a teacher.", target="我是老师。")
+    click(page, "More")
     click(page, "lines")
     drawing = page.locator(LINES)
     expect(drawing).to_be_visible()

@@ -35,6 +35,7 @@ from viz.ui.plots import (
     series_of,
     side_of,
     tokens_axis,
+    word,
 )
 
 if TYPE_CHECKING:
@@ -118,9 +119,17 @@ def norm_map(inputs: Inputs, stack: str, paths: Sequence[str], quantity: str, ch
     rows, (row, column) = Axis(Message("norm"), [norm_label(path) for path in paths], f"{stack} norm"), chosen
     note = cell_note(norm_label(paths[row]), inputs.trace.tokens_of(stack + ".")[column], values[row, column])
     name, file = Message("Every norm, every token"), f"norms-{stack}-{quantity}"
-    above = caption(inputs, name, file, note, lacking(inputs, before), about=about_norms(quantity))
     columns = tokens_axis(inputs, stack)
-    return Heatmap(above, compared(values, before), rows, columns, scale, chosen=row, column=column)
+    norm, token = divmod(int(values.abs().nan_to_num(nan=-1.0).argmax()), values.shape[1])
+    finding = Message(
+        "Largest {quantity}: {value}, at {token} ({norm})",
+        quantity=quantity_name(quantity),
+        value=significant(float(values[norm, token])),
+        token=word(inputs.trace.tokens_of(stack + ".")[token]),
+        norm=norm_label(paths[norm]),
+    )
+    above = caption(inputs, name, file, note, lacking(inputs, before), about=about_norms(quantity), finding=finding)
+    return Heatmap(above, compared(values, before), rows, columns, scale, chosen=row, column=column, large=True)
 
 
 BINS = 48  # of a histogram

@@ -23,6 +23,7 @@ from viz.pages.residual.text import RESIDUAL_VIEWS, residual_view
 from viz.render.view import view
 from viz.state.sentences import others
 from viz.state.session import Session, choice, choose, current_session
+from viz.ui.choice_row import ChoiceRow, choice_row
 from viz.ui.parts import Drawing, Views, data_table, expander, no_views, under_figures
 
 
@@ -52,23 +53,24 @@ STEPS = (Part.BEFORE, Part.STANDARDISED, Part.AFTER)
 
 def page(model: TextModel) -> Views:
     """Places and controls first; then all that the session's trace of this model holds is packed; then mounted."""
-    row = st.container(horizontal=True)
-    view = choose(_("View"), RESIDUAL_VIEWS, RESIDUAL_VIEWS[0], Part.VIEW, residual_view, row)
-    names = stacks(model.config)
-    stack = choose(_("Stack"), names, names[-1], Part.STACK, attention_name, row) if len(names) > 1 else names[0]
-    if why := model.network.missing.get("stream"):
-        st.info(reason_words(why))
-        return no_views
-    if model.config.norm == "none" and view in ("norms", "forms", "batch"):
-        st.info(_("This model has no norms: its config says “none”, and its residual stream is never normalised."))
-        return no_views
-    shows = (show_norms, show_stream, show_forms, show_batch, show_placement, show_dropout, show_gradients)
-    return shows[RESIDUAL_VIEWS.index(view)](model, stack)
+    with choice_row("residual") as row:
+        stack, *others = names = stacks(model.config)
+        if others:
+            stack = choose(_("Stack"), names, names[-1], Part.STACK, attention_name, row.place)
+        view = choose(_("View"), RESIDUAL_VIEWS, RESIDUAL_VIEWS[0], Part.VIEW, residual_view, row.place)
+        if why := model.network.missing.get("stream"):
+            st.info(reason_words(why))
+            return no_views
+        if model.config.norm == "none" and view in ("norms", "forms", "batch"):
+            st.info(_("This model has no norms: its config says “none”, and its residual stream is never normalised."))
+            return no_views
+        shows = (show_norms, show_stream, show_forms, show_batch, show_placement, show_dropout, show_gradients)
+        return shows[RESIDUAL_VIEWS.index(view)](model, stack, row)
 
 
-def show_norms(model: TextModel, stack: str) -> Views:
+def show_norms(model: TextModel, stack: str, choices: ChoiceRow) -> Views:
     left, right = st.columns([11, 9], gap="medium")
-    quantity = choose(_("Quantity"), QUANTITIES, "std", Part.OF_NORM, norms.quantity_name, left)
+    quantity = choices.choose(_("Quantity"), QUANTITIES, "std", Part.OF_NORM, norms.quantity_name)
     channels, weights = st.columns([11, 9], gap="medium")
     norms.explain(Part.EXPLANATION, model.network)
     data = expander(Part.DATA, _("Data"))
@@ -96,9 +98,9 @@ def show_norms(model: TextModel, stack: str) -> Views:
     return views
 
 
-def show_stream(model: TextModel, stack: str) -> Views:
+def show_stream(model: TextModel, stack: str, choices: ChoiceRow) -> Views:
     left, right = st.columns([11, 9], gap="medium")
-    quantity = choose(_("Quantity"), names := stream.QUANTITIES, names[0], Part.OF_STREAM, stream.quantity_name, left)
+    quantity = choices.choose(_("Quantity"), names := stream.QUANTITIES, names[0], Part.OF_STREAM, stream.quantity_name)
     with left:
         figure, note = st.container(), st.container()
     data = under_figures(partial(stream.explain, Part.EXPLANATION, model.config), Part.DATA)
@@ -125,7 +127,7 @@ def show_stream(model: TextModel, stack: str) -> Views:
     return views
 
 
-def show_forms(model: TextModel, stack: str) -> Views:
+def show_forms(model: TextModel, stack: str, choices: ChoiceRow) -> Views:
     picker, table = st.columns([3, 8], gap="medium")
     left, right = st.columns(2, gap="medium")
     norm_forms.explain(Part.EXPLANATION)
@@ -152,10 +154,9 @@ def show_forms(model: TextModel, stack: str) -> Views:
     return views
 
 
-def show_batch(model: TextModel, stack: str) -> Views:
-    row = st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="bottom")
-    picker = row.container(width=260)
-    moment = choose(_("Quantity"), batch_norm.MOMENTS, "std", Part.OF_BATCH, batch_norm.moment_name, row)
+def show_batch(model: TextModel, stack: str, choices: ChoiceRow) -> Views:
+    picker = st.container(width=260)
+    moment = choices.choose(_("Quantity"), batch_norm.MOMENTS, "std", Part.OF_BATCH, batch_norm.moment_name)
     note = st.container()
     left, right = st.columns(2, gap="medium")
     batch_norm.explain(Part.EXPLANATION)
@@ -192,7 +193,7 @@ def show_batch(model: TextModel, stack: str) -> Views:
     return views
 
 
-def show_placement(model: TextModel, stack: str) -> Views:
+def show_placement(model: TextModel, stack: str, choices: ChoiceRow) -> Views:
     left, right = st.columns([11, 9], gap="medium")
     with right:
         curves = st.container()
@@ -217,14 +218,14 @@ def show_placement(model: TextModel, stack: str) -> Views:
     return views
 
 
-def show_dropout(model: TextModel, stack: str) -> Views:
+def show_dropout(model: TextModel, stack: str, choices: ChoiceRow) -> Views:
     rates = sites(model.config)
     name_of = partial(dropout.site_name, rates=rates)
     site = choose(_("Place"), list(rates), "block", Part.SITE, name_of, st.container())
-    row = st.container(horizontal=True, vertical_alignment="bottom")
+    beside = st.container(horizontal=True, vertical_alignment="bottom")
     usual = rates[site] or dropout.EXAMPLE_RATE
-    rate = row.number_input(_("Rate p"), 0.01, 0.99, usual, 0.05, key=f"{Part.RATE}_{model.name}_{site}", width=130)
-    masks = int(choose(_("Masks"), dropout.MASKS, "1000", Part.MASKS, dropout.masks_name, row))
+    rate = beside.number_input(_("Rate p"), 0.01, 0.99, usual, 0.05, key=f"{Part.RATE}_{model.name}_{site}", width=130)
+    masks = int(choose(_("Masks"), dropout.MASKS, "1000", Part.MASKS, dropout.masks_name, beside))
     left, right = st.columns(2, gap="medium")
     dropout.explain(Part.EXPLANATION)
     data = expander(Part.DATA, _("Data"))
@@ -253,15 +254,15 @@ def show_dropout(model: TextModel, stack: str) -> Views:
     return views
 
 
-def show_gradients(model: TextModel, stack: str) -> Views:
+def show_gradients(model: TextModel, stack: str, choices: ChoiceRow) -> Views:
     if sentence := gradients.refusal(model):
         st.info(sentence)
         return no_views
     left, right = st.columns([11, 9], gap="medium")
     of_stream, name_of = gradients.STREAM_QUANTITIES, gradients.stream_quantity_name
-    shade = choose(_("Quantity"), of_stream, of_stream[0], Part.OF_GRADIENTS, name_of, left)
+    shade = choices.choose(_("Quantity"), of_stream, of_stream[0], Part.OF_GRADIENTS, name_of)
     of_weights = gradients.QUANTITIES
-    quantity = choose(_("Weights"), of_weights, of_weights[0], Part.OF_WEIGHTS, gradients.quantity_name, right)
+    quantity = choices.choose(_("Weights"), of_weights, of_weights[0], Part.OF_WEIGHTS, gradients.quantity_name)
     with left:
         figure, note = st.container(), st.container()
     data = under_figures(partial(gradients.explain, Part.EXPLANATION), Part.DATA)
