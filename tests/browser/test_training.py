@@ -67,7 +67,7 @@ def test_the_story_of_a_training(visit):
     for language, named in (("中文", "训练中：reverse"), ("EN", "in training: reverse")):
         page.get_by_role("radio", name=language, exact=True).click()
         expect(shown).to_have_value(named)
-    eventually(page, lambda: "in+training" in page.url)
+    eventually(page, lambda: "model=training" in page.url)
     other = visited.context.new_page()
     other.goto(page.url + "&language=zh")  # copied to someone who reads another language
     expect(other.locator('[data-testid="stSidebar"]').get_by_role("combobox").first).to_have_value("训练中：reverse")

@@ -133,9 +133,8 @@ def main() -> None:
         if session.message:
             st.error(as_sentence(translate_error(session.message)))
         open_channel(session)
-        called = {each: entry_name(live) if live and each == training.ENTRY else each for each in names}
-        visit = {"model": called.get(name, name), "first": called.get(first_name, ""), "language": catalogue.language()}
-        _visits(data=visit, key=VISITS, on_model_change=partial(on_visit, called))
+        visit = {"model": name, "first": first_name, "language": catalogue.language()}
+        _visits(data=visit, key=VISITS, on_model_change=partial(on_visit, names))
     st.fragment(arrange)(session, model, chosen, trained)
     session.runs += 1
     session.saving, session.choices = 0, Choices()
@@ -300,16 +299,15 @@ def open_channel(session: Session) -> None:
     _channel(data={**data, "words": words}, key="channel", on_again_change=lambda: None)
 
 
-def on_visit(called: dict[str, str]) -> None:
-    """The browser went back, or forward, to where another model was shown. called: what the address calls each."""
-    address = st.session_state[VISITS]["model"]
-    if name := next((name for name, own_address in called.items() if own_address == address), ""):
+def on_visit(names: list[str]) -> None:
+    """The browser went back, or forward, to where another model was shown."""
+    if (name := st.session_state[VISITS]["model"]) in names:
         shown_model.let_go()
         shown_model.show(name)
 
 
 def entry_name(live: LiveTraining) -> str:
-    """What the model in training is called in the list, and so in the address."""
+    """What the model in training is called in the list."""
     return _("in training: {name}").format(name=live.start.name)
 
 
@@ -346,23 +344,26 @@ def choose_language(place: DeltaGenerator) -> None:
 
 
 def choose_model(live: LiveTraining | None, names: list[str], first: int) -> str:
+    """The model that is shown. In the address it has its name, and one in training a code for all languages."""
     address = st.query_params.get(Key.MODEL)
     words = {training.ENTRY: entry_name(live)} if live else {}
-    called = (
+    called = (  # which addresses had before
         {each.format(name=live.start.name) for each in catalogue.everywhere("in training: {name}")} if live else set()
     )
-    shown_model.take_wanted(training.ENTRY, called - set(words.values()))
+    shown_model.take_wanted()
+    if names and st.session_state.get(Key.MODEL) not in names:
+        asked = training.ENTRY if address in called else address
+        st.session_state[Key.MODEL] = asked if asked in names else names[first]
     name = st.selectbox(
         _("Model"),
         names,
-        index=first,
         key=Key.MODEL,
-        bind="query-params",
         format_func=lambda name: words.get(name, name),
         label_visibility="collapsed",
     )
     name = name or ""
-    known = (*names, *called, *shown_model.state().gone)  # the address has what the list shows, here or elsewhere
+    current_session().address.set(Key.MODEL, name if name not in names[first : first + 1] else None)
+    known = (*names, *called, *shown_model.state().gone)
     if address is not None and address not in known:
         st.warning(_("The address asks for a model that is not here. This is {name}.").format(name=literal(name)))
     return name

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
@@ -244,15 +244,11 @@ def fall_back(name: str, reason: str, page: str, names: Sequence[str], words: Ma
     return bool(known.wanted)
 
 
-def take_wanted(entry: str, foreign: Collection[str]) -> None:
-    """Before the list of models is drawn: what it shall show. foreign: what `entry` is called in other languages, one
-    of which the browser or a copied address may have for it.
-    """
+def take_wanted() -> None:
+    """Before the list of models is drawn: it shows the one that is wanted after another could not be opened."""
     known = state()
     if known.wanted and known.failed:
         st.session_state[Key.MODEL] = known.wanted
-    elif st.query_params.get(Key.MODEL) in foreign:
-        st.session_state[Key.MODEL] = entry
 
 
 def format_of(here: Sequence[CheckpointEntry], name: str, model: TextModel) -> str:

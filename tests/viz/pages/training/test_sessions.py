@@ -35,7 +35,8 @@ def test_two_sessions_train_side_by_side_and_neither_sees_the_other():
 def test_two_tabs_of_one_training_with_two_texts_leave_its_film_alone():
     first = demonstrated()
     given, key = live(first), first.session_state["session"].training.run
-    second = page(run=key, model=f"in training: {given.start.name}")
+    second = page(run=key, model=f"训练中：{given.start.name}")  # as addresses of before have it
+    assert first.query_params["model"] == second.query_params["model"] == "training"
     type_in(second, "source", "abc")
     assert live(second) is given
     assert given.current.film.probe.source.labels == [*"abc", "</s>"]
