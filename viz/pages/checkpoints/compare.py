@@ -212,7 +212,7 @@ def pin_and_show(before: Subject, after: Subject) -> None:
     other = Session()
     trace = other.trace_input(model, source, target)
     session.pin = Pin(before.name, source, trace, model, (other.source, other.target), other.ended)
-    session.differing = True
+    session.differ(True)
     st.session_state[Key.MODEL] = after.name
     st.session_state[LEAVE] = "attention"
     if model.predicts and new_model.predicts:  # on the answer by depth

@@ -89,16 +89,20 @@ def lens_map(subject: Subject, readings: Readings, shade: str) -> Heatmap:
     ]
     sentence = Message("✓ is the final token already")
     about = about_lens(subject.model, shade)
-    name, note, finding = Message("Logit lens"), settled(readings.own), decided(subject, readings.own)
+    compared = subject.differing and readings.pinned is not None
+    finding = first_difference(subject, readings) if compared else decided(subject, readings.own)
+    name, note = Message("Logit lens"), settled(readings.own)
     above = caption(subject.inputs, name, "logit-lens", note, sentence, about=about, finding=finding)
     rows, columns = subject.axis(Message("position")), layer_axis(layers)
     chosen, title = subject.chosen, Message("token")
     return Heatmap(above, values, rows, columns, scale, chosen=chosen, texts=texts, texts_title=title)
 
 
-def decided(subject: Subject, reading: LayerReading) -> Message:
-    """The layer from which on the final token of the chosen position stays the first choice."""
+def decided(subject: Subject, reading: LayerReading) -> str:
+    """The layer from which on the final token of the chosen position stays the first choice; "" where it has none."""
     tops = reading.top[:, subject.chosen].tolist()
+    if tops[-1] < 0:
+        return ""
     layer = next(layer for layer in range(len(tops)) if all(top == tops[-1] for top in tops[layer:]))
     token = word(visible(subject.label(tops[-1])))
     if layer == len(tops) - 1:
@@ -106,6 +110,23 @@ def decided(subject: Subject, reading: LayerReading) -> Message:
     if layer == 0:
         return Message("{token} is the first choice from the embedding on", token=token)
     return Message("{token} is the first choice from layer {layer} on", token=token, layer=layer)
+
+
+def first_difference(subject: Subject, readings: Readings) -> Message:
+    """The first layer after which the chosen position's first choice is not the pinned one."""
+    assert readings.pinned is not None
+    own, pinned = (reading.top[:, subject.chosen].tolist() for reading in (readings.own, readings.pinned))
+    for layer, (token, before) in enumerate(zip(own, pinned, strict=True)):
+        if token != before:
+            if before < 0:
+                return Message("The pinned text has no such token")
+            now, then = (word(visible(subject.label(each))) for each in (token, before))
+            if layer == 0:
+                return Message("The embedding differs already: {now}, pinned {before}", now=now, before=then)
+            return Message(
+                "Layer {layer} is the first that differs: {now}, pinned {before}", layer=layer, now=now, before=then
+            )
+    return Message("The first choice is the pinned one after every layer")
 
 
 def layer_axis(layers: int) -> Axis:

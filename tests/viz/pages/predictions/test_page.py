@@ -196,7 +196,14 @@ def test_a_pin_is_beside_every_view(small):
     ranking = positions.position_ranking(alone)
     assert [column.name for column in ranking.columns] == names[:3]
     assert ranking.caption.sentence.endswith(" · this token is not in the pinned text")
-    top = positions.top_map(subject(small, "The dog sees.", "", pinned, differing=True))
+    differing = subject(small, "The dog sees.", "", pinned, differing=True)
+    readings = logit_lens.read(differing)
+    tops = [reading.top[:, differing.chosen].tolist() for reading in (readings.own, readings.pinned)]
+    first = next((layer for layer, (a, b) in enumerate(zip(*tops, strict=True)) if a != b), None)
+    expected = {None: "The first choice is the pinned one", 0: "The embedding differs already"}
+    finding = str(logit_lens.lens_map(differing, readings, "top").caption.finding)
+    assert finding.startswith(expected.get(first, f"Layer {first} is the first that differs"))
+    top = positions.top_map(differing)
     assert top.scale.difference
     own, tokens = now["output.logits"].log_softmax(dim=-1).topk(6)
     assert np.allclose(top.values[0], own[0] - before["output.logits"][0].log_softmax(dim=-1)[tokens[0]], atol=1e-5)
