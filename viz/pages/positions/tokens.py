@@ -121,6 +121,7 @@ def table_map(chosen: Chosen) -> Heatmap:
         Axis(Message("token"), labels, chosen.side),
         Axis(Message("channel"), [str(size * place) for place in range(values.shape[1])], ""),
         scale_of(array(values), Message("value"), signed=True),
+        large=True,
         chosen=chosen.query,
         unchanged=Message("nothing differs from the pin"),
     )

@@ -95,7 +95,7 @@ def lens_map(subject: Subject, readings: Readings, shade: str) -> Heatmap:
     above = caption(subject.inputs, name, "logit-lens", note, sentence, about=about, finding=finding)
     rows, columns = subject.axis(Message("position")), layer_axis(layers)
     chosen, title = subject.chosen, Message("token")
-    return Heatmap(above, values, rows, columns, scale, chosen=chosen, texts=texts, texts_title=title)
+    return Heatmap(above, values, rows, columns, scale, chosen=chosen, texts=texts, texts_title=title, large=True)
 
 
 def decided(subject: Subject, reading: LayerReading) -> str:

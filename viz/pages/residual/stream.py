@@ -77,7 +77,7 @@ def stream_map(inputs: Inputs, stack: str, parts: Sequence[Block], quantity: str
     note = cell_note(names[row], inputs.trace.tokens_of(stack + ".")[column], values[row, column])
     sentence, about = lacking(inputs, before) or most_added(inputs, parts), about_stream(inputs.config, quantity)
     above = caption(inputs, Message("After each block"), f"stream-{stack}-{quantity}", note, sentence, about=about)
-    return Heatmap(above, compared(values, before), rows, columns, scale, chosen=row, column=column)
+    return Heatmap(above, compared(values, before), rows, columns, scale, chosen=row, column=column, large=True)
 
 
 def most_added(inputs: Inputs, parts: Sequence[Block]) -> str:
