@@ -96,7 +96,7 @@ def explain_figure(session: Session) -> None:
     with st.container(key=f"{FIGURE}_explanation"):
         row = st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center")
         row.markdown(f"**{_('What am I looking at?')}**", width="content")
-        row.button("", key=f"{FIGURE}_close", icon=":material/close:", help=_("Close"), type="tertiary", on_click=close)
+        row.button(_("Close"), key=f"{FIGURE}_close", type="tertiary", on_click=close)
         st.html(ROOM)
         _explain(FIGURE, about.sentence, about.formulas, "", about.ran)
 
