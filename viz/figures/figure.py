@@ -11,11 +11,14 @@ import numpy as np
 
 @dataclass(frozen=True)
 class About:
-    """Explanation of a figure: a sentence, formulas in LaTeX, and the classes and functions that computed it."""
+    """Explanation of a figure: a sentence on what is drawn, formulas in LaTeX, the classes and functions that computed
+    it, and a second sentence, on what the figure tells.
+    """
 
     sentence: str
     formulas: Sequence[str] = ()
     ran: Sequence[Any] = ()
+    meaning: str = ""
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from streamlit.runtime.scriptrunner import get_script_run_ctx
 from viz.components.view import View
 from viz.i18n import catalogue
 from viz.i18n.catalogue import _
-from viz.i18n.format import as_sentence, formula_in_language, literal
+from viz.i18n.format import as_sentence, formula_in_language, in_turn, literal
 from viz.i18n.messages import in_language
 from viz.render.view import FigureTable, figure_tables
 from viz.state.session import Key, Session, current_session
@@ -89,6 +89,8 @@ def explain_figure(session: Session) -> None:
     if key not in session.views or about is None or session.saving:
         session.explained = None
         return
+    caption = getattr(session.views[key], "caption", None)  # drawn again, in another language perhaps
+    about = getattr(caption, "about", None) or about
 
     def close() -> None:
         session.explained = None
@@ -98,7 +100,7 @@ def explain_figure(session: Session) -> None:
         row.markdown(f"**{_('What am I looking at?')}**", width="content")
         row.button(_("Close"), key=f"{FIGURE}_close", type="tertiary", on_click=close)
         st.html(ROOM)
-        _explain(FIGURE, about.sentence, about.formulas, "", about.ran)
+        _explain(FIGURE, in_turn(about.sentence, in_language(about.meaning)), about.formulas, "", about.ran)
 
 
 def _explain(key: str, plain: str, formulas: Sequence[str], text: str, ran: Sequence[Any]) -> None:

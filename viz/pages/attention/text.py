@@ -129,7 +129,12 @@ def about_map(head_maps: HeadMaps, layer: int) -> About:
     if combination == "rollout":
         sentence = Message("How much of each token has come to a row through all layers so far, residuals included.")
         formulas = [r"\tilde A_L \cdots \tilde A_1, \qquad \tilde A = \tfrac12 W + \tfrac12 I"]
-        return About(sentence, formulas, [COMBINATIONS[combination]])
+        return About(
+            sentence,
+            formulas,
+            [COMBINATIONS[combination]],
+            meaning=Message("A dark column is a token whose content most of the text carries by now."),
+        )
     sentence = Message(
         "How a query, a row, divides its attention over the keys, the columns: the weights of a row add up to 1, with "
         "what goes to a sink where there is one."
@@ -140,7 +145,12 @@ def about_map(head_maps: HeadMaps, layer: int) -> About:
         sentence = Message("How long the vector is that a key, a column, gives to a query, a row.")
         formulas.append(r"\lVert w_{ij}\, v_j \rVert, \qquad \lVert w_{ij}\, v_j W^O_h \rVert")
         ran = [Maps.weighted]
-    return About(sentence, formulas, [*ran, *([] if combination == "head" else [COMBINATIONS[combination]])])
+    return About(
+        sentence,
+        formulas,
+        [*ran, *([] if combination == "head" else [COMBINATIONS[combination]])],
+        meaning=Message("A dark cell in a row is where that token gets most of what it takes over."),
+    )
 
 
 def about_grid(head_maps: HeadMaps) -> About:
@@ -148,7 +158,12 @@ def about_grid(head_maps: HeadMaps) -> About:
         "Every head's map, small: its queries are rows, its keys columns. The number beside it is {metric}.",
         metric=METRIC_TITLES[head_maps.wish.metric],
     )
-    return About(sentence, [METRICS[head_maps.wish.metric]], [getattr(numbers, head_maps.wish.metric)])
+    return About(
+        sentence,
+        [METRICS[head_maps.wish.metric]],
+        [getattr(numbers, head_maps.wish.metric)],
+        meaning=Message("Diagonals, columns and blocks are habits of a head; the same ones come back in other texts."),
+    )
 
 
 def about_steps(head_maps: HeadMaps, layer: int) -> About:
@@ -157,7 +172,15 @@ def about_steps(head_maps: HeadMaps, layer: int) -> About:
         "From one query's scores to its output: scaled, masked, made weights, and the values added up by them."
     )
     formulas = [rf"w = \mathrm{{softmax}}\left({scores_formula(attention)} + M\right)", r"o = \sum_j w_j v_j"]
-    return About(sentence, formulas, [type(attention)])
+    return About(
+        sentence,
+        formulas,
+        [type(attention)],
+        meaning=Message(
+            "Only the order of the scores and the gaps between them count: softmax makes the largest weight of the "
+            "largest score."
+        ),
+    )
 
 
 def about_vectors(head_maps: HeadMaps, layer: int) -> About:
@@ -166,7 +189,15 @@ def about_vectors(head_maps: HeadMaps, layer: int) -> About:
         "The vectors themselves: the query, all keys and values of this head, and what it adds to the stream."
     )
     formulas = [r"q = xW^Q_h, \quad K = XW^K_h, \quad V = XW^V_h, \quad o = \sum_j w_j v_j, \quad o\,W^O_h"]
-    return About(sentence, formulas, [type(attention)])
+    return About(
+        sentence,
+        formulas,
+        [type(attention)],
+        meaning=Message(
+            "A key whose pattern follows the query's gets a high score; the values are mixed, and the mixture is "
+            "written to the stream."
+        ),
+    )
 
 
 # Formulas of a head's number; w is a query's row of weights, averaged over the n queries i.

@@ -363,7 +363,12 @@ def _about(inputs: Inputs, chosen: Chosen, sentence: str) -> About:
     """Explanation of a figure of the chosen quantity."""
     config = inputs.config
     units = config.units_of(chosen.stack, chosen.layer)
-    return About(sentence, [unit_formula(config, units, chosen.quantity)], [layer_class(units)])
+    return About(
+        sentence,
+        [unit_formula(config, units, chosen.quantity)],
+        [layer_class(units)],
+        meaning=Message("A unit that is on for few tokens has something in particular that it looks for."),
+    )
 
 
 def has_dense(inputs: Inputs, stack: str) -> bool:

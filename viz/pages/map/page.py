@@ -126,7 +126,12 @@ def about(model: TextModel) -> About:
     if config.kind == "recurrent":
         return About(sentence, list(RECURRENT_FORMULAS), [GRU, mean_norm])
     formulas = [rf"x \leftarrow {added}", r"\text{thickness } \sim \tfrac1n \sum_p \lVert x_p \rVert"]
-    return About(sentence, formulas, [BLOCKS[config.norm_placement], mean_norm])
+    return About(
+        sentence,
+        formulas,
+        [BLOCKS[config.norm_placement], mean_norm],
+        meaning=Message("Follow a line upwards to see how much each block adds to what came in."),
+    )
 
 
 RECURRENT_FORMULAS = (

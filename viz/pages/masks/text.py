@@ -55,7 +55,12 @@ def about_mask(trace: Trace, path: str) -> About:
     formulas = [r"M_{ij} = 0 \text{ (filled)}, \quad M_{ij} = -\infty \text{ (hatched)}"]
     formulas += [r"\text{causal: } j \le i"] if own.causal else []
     formulas += [rf"\text{{window: }} |i - j| < {own.window}"] if own.window is not None else []
-    return About(sentence, formulas, [type(own), *([ChangedMask] if mask is not own else [])])
+    return About(
+        sentence,
+        formulas,
+        [type(own), *([ChangedMask] if mask is not own else [])],
+        meaning=Message("A causal mask is a staircase: no token sees what comes after it."),
+    )
 
 
 def about_flow(trace: Trace, path: str) -> About:
@@ -64,7 +69,15 @@ def about_flow(trace: Trace, path: str) -> About:
         "One head from its scores to its output: the mask is added, softmax makes weights, they sum the values."
     )
     formulas = [rf"W = \mathrm{{softmax}}\left({scores_formula(attention)} + M\right)", "O = WV"]
-    return About(sentence, formulas, [type(attention)])
+    return About(
+        sentence,
+        formulas,
+        [type(attention)],
+        meaning=Message(
+            "A hidden score is −∞ before softmax, so its weight is exactly 0, and the others share what it would have"
+            " had."
+        ),
+    )
 
 
 def about_where(against_pin: bool) -> About:

@@ -421,7 +421,12 @@ def about_table(chosen: Chosen) -> About:
             [sum_formula(chosen.model)],
         ),
     }[chosen.quantity]
-    return About(sentence, formulas, classes(chosen.inputs.trace.module(chosen.name)))
+    return About(
+        sentence,
+        formulas,
+        classes(chosen.inputs.trace.module(chosen.name)),
+        meaning=Message("Equal tokens have equal rows in the embedding; the positions make them differ."),
+    )
 
 
 def about_norms(chosen: Chosen) -> About:

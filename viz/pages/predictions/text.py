@@ -153,7 +153,12 @@ def about_losses(model: TextModel, differing: bool) -> About:
         sentence = Message("Each bar is a token: how much more probable it is than in the pinned trace; below 0, less.")
         return About(sentence, [formula, r"\ln p(y_t) - \ln p'(y_t)"], [losses])
     sentence = Message("Each bar is a token of the text: the higher, the less the model had expected it there.")
-    return About(sentence, [formula, r"\ell_t = -\ln p(y_t)"], [losses])
+    return About(
+        sentence,
+        [formula, r"\ell_t = -\ln p(y_t)"],
+        [losses],
+        meaning=Message("Names and new topics stand out; what grammar demands is nearly free."),
+    )
 
 
 def about_top(model: TextModel, differing: bool) -> About:
@@ -166,7 +171,9 @@ def about_top(model: TextModel, differing: bool) -> About:
     sentence = Message(
         "Each row is a position: the tokens that the model thinks most probable there, the first at the left."
     )
-    return About(sentence, [SOFTMAX], ran)
+    return About(
+        sentence, [SOFTMAX], ran, meaning=Message("Where the first is pale, the model wavers between several.")
+    )
 
 
 def about_position(model: TextModel) -> About:
@@ -216,7 +223,12 @@ OF_LENS = {
 def about_lens(model: TextModel, shade: str) -> About:
     """Explanation of the map. shade: meaning of its colours."""
     sentence = Message("Each row is a position, each column a layer: what the model would predict if it ended there.")
-    return About(sentence, [rf"p_\ell = {lens_formula(model)}", OF_LENS[shade]], [lens_logits, read_layers])
+    return About(
+        sentence,
+        [rf"p_\ell = {lens_formula(model)}", OF_LENS[shade]],
+        [lens_logits, read_layers],
+        meaning=Message("Read a row from left to right to see at which layer the model makes up its mind."),
+    )
 
 
 def about_layers(model: TextModel, quantity: str) -> About:
@@ -239,7 +251,12 @@ def about_film(model: TextModel) -> About:
         r"p(y \mid y_{<t}, x) = \mathrm{softmax}(z_{t-1})",
         r"\bar w_{t-1,j} = \frac{1}{LH} \sum_{\ell, h} w^{(\ell, h)}_{t-1,j}",
     ]
-    return About(sentence, formulas, [*classes(model.network.output), greedy])
+    return About(
+        sentence,
+        formulas,
+        [*classes(model.network.output), greedy],
+        meaning=Message("Step through it slowly: the look often moves along the source as the translation grows."),
+    )
 
 
 def about_tree(penalty: float) -> About:
@@ -247,4 +264,9 @@ def about_tree(penalty: float) -> About:
         "Each column is a step: the best continuations of all texts in the beam; those cut go no further."
     )
     formula = rf"\text{{score}}(y) = \frac{{\ln p(y \mid x)}}{{((5 + |y|)/6)^{{{penalty:g}}}}}"
-    return About(sentence, [formula], [beam_search, SearchTree])
+    return About(
+        sentence,
+        [formula],
+        [beam_search, SearchTree],
+        meaning=Message("The text that wins in the end need not have led at every step."),
+    )

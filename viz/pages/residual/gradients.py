@@ -371,14 +371,24 @@ def about_stream(quantity: str) -> About:
     if quantity != "length":
         last = r"\left\lVert \partial L / \partial x_{\mathrm{last},t} \right\rVert"
         formula = rf"\log_{{10}} \frac{{\left\lVert \partial L / \partial x_{{l,t}} \right\rVert}}{{{last}}}"
-    return About(sentence, [LOSS, formula], [loss_gradients])
+    return About(
+        sentence,
+        [LOSS, formula],
+        [loss_gradients],
+        meaning=Message("Where it fades from the last block to the first, the first ones hardly learn."),
+    )
 
 
 def about_blocks(quantity: str) -> About:
     sentence = Message(
         "The length of the loss's gradient over all weights of a block, by layer: how strongly a step moves it."
     )
-    return About(sentence, [LOSS, _size(quantity, "W")], [loss_gradients])
+    return About(
+        sentence,
+        [LOSS, _size(quantity, "W")],
+        [loss_gradients],
+        meaning=Message("Bars of one height mean that all layers learn at one pace."),
+    )
 
 
 def about_heads(quantity: str) -> About:

@@ -153,7 +153,7 @@ def norm_steps(inputs: Inputs, path: str, position: int) -> list[Chart]:
         bars = Compared(_histogram(now[number], edges), _histogram(pinned[number], edges) if pinned else None)
         series = Series(Message("channels"), (edges[:-1] + edges[1:]) / 2, bars, colour, "bars")
         without = lacking(inputs, pairs[0], None if pairs[0] is None else pairs[0][position]) if not number else ""
-        about = About(purpose, [norm_formula(inputs, path)], classes(norm))
+        about = About(purpose, [norm_formula(inputs, path)], classes(norm), meaning=STEPS)
         note, marks = spread(now[number], norm.centred), _spread_marks(now[number], norm.centred)
         above = caption(inputs, name, f"norm-{path}-{position}-{number}", note, without, about=about)
         x = Axis(Message("value of a channel") if number == 2 else "", low=edges[0], high=edges[-1])
@@ -179,6 +179,10 @@ def _steps(inputs: Inputs, path: str, position: int) -> list[tuple[str, str, Mes
     ]
 
 
+STEPS = Message(
+    "Read the three from top to bottom: the middle and the width of the bars are what a norm changes, their order it "
+    "keeps until γ comes."
+)
 STANDARDISED = {
     "layer": "(x − μ) / σ",
     "textbook": "(x − μ) / (σ + ε)",
@@ -345,7 +349,12 @@ def about_norms(quantity: str) -> About:
         ),
     }[quantity]
     ran = {"mean": Norm.mean, "std": Norm.std}.get(quantity, norm_levels)
-    return About(sentence, [formula], [ran])
+    return About(
+        sentence,
+        [formula],
+        [ran],
+        meaning=Message("The stream grows with the depth; the norm hides that from the block that reads it."),
+    )
 
 
 def explain(key: str, network: Network) -> None:

@@ -225,9 +225,19 @@ def about_curves(config: TransformerConfig, quantity: str) -> About:
 
 
 def _about(config: TransformerConfig, quantity: str, sentence: str) -> About:
+    meaning = {
+        "length": Message(
+            "A step up is a block that writes much; the norms in front of the blocks make this growth harmless."
+        ),
+        "share": Message(
+            "Near 0 a block leaves the stream nearly as it was; near 1 it writes as much as was there before."
+        ),
+        "cosine": Message("Near 0 it writes something new; below 0 it takes away what earlier blocks have written."),
+    }[quantity]
     if quantity == "length":
-        return About(sentence, [STREAM[quantity], stream_formula(config)], [BLOCKS[config.norm_placement]])
-    return About(sentence, [STREAM[quantity]], [contributions])
+        formulas, block = [STREAM[quantity], stream_formula(config)], BLOCKS[config.norm_placement]
+        return About(sentence, formulas, [block], meaning=meaning)
+    return About(sentence, [STREAM[quantity]], [contributions], meaning=meaning)
 
 
 def explain(key: str, config: TransformerConfig) -> None:
