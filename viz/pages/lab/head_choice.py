@@ -68,9 +68,11 @@ def mean(values: Tensor) -> float:
 # Choice of an attention and a head of the loaded model, and its title.
 
 
-def title_row(title: str) -> DeltaGenerator:
-    """A title, and on its line a place for controls."""
-    row = st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center")
+def title_row(name: str, title: str) -> DeltaGenerator:
+    """A title, and on its line a place for controls. name: of the part."""
+    row = st.container(
+        key=f"choices_{name}", horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"
+    )
     row.markdown(f"**{title}**", width="content")
     return row
 

@@ -37,6 +37,6 @@ SECTIONS = {
 def page(model: TextModel) -> Views:
     """One of its sections, each in the parts of a page; what is not shown is not computed."""
     foreign_code.set(())  # here our own code computes, whatever model is loaded
-    row = st.container(horizontal=True, vertical_alignment="center")
+    row = st.container(key="choices_lab", horizontal=True, vertical_alignment="center")
     name = choose(_("Part"), list(SECTIONS), "statements", "lab_part", lambda name: SECTIONS[name][0], row)
     return SECTIONS[name][1](model, row)

@@ -103,7 +103,7 @@ def about_heads(quantity: str) -> About:
 
 
 def of_random_vectors(model: TextModel) -> Measurement[Outcome] | None:
-    title_row(_("Random queries and keys, each channel from N(0, 1)"))
+    title_row("random", _("Random queries and keys, each channel from N(0, 1)"))
     return measurement("scaling", CARD, model, embedded=True)
 
 
@@ -111,7 +111,7 @@ def of_random_vectors(model: TextModel) -> Measurement[Outcome] | None:
 
 
 def in_model(model: TextModel) -> Live:
-    kind = choose_attention(attention_kinds(model.network), title_row(_("In the loaded model")))
+    kind = choose_attention(attention_kinds(model.network), title_row("loaded", _("In the loaded model")))
     return Live(lambda: of_model(current_session(), kind), numbers=False)
 
 

@@ -123,7 +123,7 @@ ABOUT_KEYS = About(
 
 
 def in_plane() -> Live:
-    title_row(_("In the plane")).button(_("Back to the counter-example"), key=Part.RESTORE, on_click=restore)
+    title_row("plane", _("In the plane")).button(_("Back to the counter-example"), key=Part.RESTORE, on_click=restore)
     return Live(plane_findings, numbers=False)
 
 
@@ -226,7 +226,7 @@ def plane_table(places: Places) -> pd.DataFrame:
 
 
 def in_model(model: TextModel) -> Live:
-    kind = choose_attention(attention_kinds(model.network), title_row(_("In the loaded model")))
+    kind = choose_attention(attention_kinds(model.network), title_row("loaded", _("In the loaded model")))
     return Live(partial(model_findings, kind))
 
 

@@ -106,7 +106,7 @@ def experiment(model: TextModel) -> Instrument:
 
 
 def controls(model: TextModel) -> Live:
-    row = st.container(horizontal=True, vertical_alignment="center")
+    row = st.container(key="choices_softmax", horizontal=True, vertical_alignment="center")
     sources = {"example": _("of the worked example"), "head": _("of the chosen head")}
     if choose(_("Scores"), list(sources), "example", Part.FROM, sources.__getitem__, row) == "example":
         query = int(choose(_("Query"), ("1", "2", "3"), "2", Part.QUERY, query_name, row))
@@ -132,7 +132,8 @@ def temperature_slider(place: DeltaGenerator) -> float:
         st.session_state[Part.TEMPERATURE] = nearest(st.query_params.get(Part.TEMPERATURE, "1"))
     label, key = _("temperature T"), Part.TEMPERATURE
     named = {value: f"T = {significant(value)}" for value in SLIDER}
-    chosen = float(place.select_slider(label, SLIDER, format_func=named.__getitem__, key=key, width=320))
+    options: dict[str, Any] = {"key": key, "width": 320, "label_visibility": "collapsed"}  # the knob says "T = 1"
+    chosen = float(place.select_slider(label, SLIDER, format_func=named.__getitem__, **options))
     if chosen != 1.0 or Part.TEMPERATURE in st.query_params:
         current_session().address.set(Part.TEMPERATURE, None if chosen == 1.0 else f"{chosen:g}")
     return chosen

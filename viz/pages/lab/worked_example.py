@@ -87,7 +87,7 @@ def experiment(_model: TextModel) -> Instrument:
 
 
 def controls() -> Live:
-    row = st.container(horizontal=True, vertical_alignment="center")
+    row = st.container(key="choices_example", horizontal=True, vertical_alignment="center")
     scales = {"off": _("without 1/√d_k"), "on": _("with 1/√d_k")}
     scaled = choose(_("Scale"), list(scales), "off", Part.SCALE, scales.__getitem__, row) == "on"
     roundings = {name: _("round to {step}").format(step=step) for name, step in STEPS.items()}

@@ -25,6 +25,7 @@ from viz.pages.training.start import offer_begin
 from viz.render.view import view
 from viz.state.session import attention_kinds, choose, choose_attention, current_session
 from viz.state.training import training
+from viz.ui.choice_row import choice_row
 from viz.ui.parts import Drawing, Views, no_views
 
 if TYPE_CHECKING:
@@ -119,15 +120,16 @@ def page() -> Views:
         else:
             offer_begin()
         return no_views
-    row = st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center")
-    group = choose(_("Curves"), list(GROUPS), "whole", GROUP, GROUPS.__getitem__, row)
-    keep = choose(_("Smoothing"), SMOOTHINGS, SMOOTHINGS[0], SMOOTHING, smoothing_name, row)
-    words = {"linear": _("linear axes"), "log": _("log values"), "log-log": _("log both")}
-    scale = choose(_("Axes"), SCALES, SCALES[0], AXES, lambda name: words[name], row)
-    look = Look(float(keep), scale != "linear", scale == "log-log")
-    row.download_button("CSV", lambda: table_of(live.runs), "curves.csv", "text/csv", key="curves_csv")
     kinds = attention_kinds(live.start.network)
-    kind = choose_attention(kinds, row) if group == "heads" else kinds[0]
+    words = {"linear": _("linear axes"), "log": _("log values"), "log-log": _("log both")}
+    with choice_row("curves") as row:
+        group = choose(_("Curves"), list(GROUPS), "whole", GROUP, GROUPS.__getitem__, row.place)
+        kind = choose_attention(kinds, row.place) if group == "heads" else kinds[0]
+        keep = row.choose(_("Smoothing"), SMOOTHINGS, SMOOTHINGS[0], SMOOTHING, smoothing_name)
+        scale = row.choose(_("Axes"), SCALES, SCALES[0], AXES, words.__getitem__)
+        if row.rest:
+            row.rest.download_button("CSV", lambda: table_of(live.runs), "curves.csv", "text/csv", key="curves_csv")
+    look = Look(float(keep), scale != "linear", scale == "log-log")
     known = charts_of(live, group, kind)
     columns = min(4, max(2, len(known))) if group == "heads" else 2
     lines = (st.columns(columns, gap="medium") for _line in range(0, len(known), columns))

@@ -56,7 +56,7 @@ def page() -> Views:
         else:
             offer_begin()
         return no_views
-    row = st.container(horizontal=True, horizontal_alignment="distribute")
+    row = st.container(key="choices_film", horizontal=True, vertical_alignment="center")
     branch.show(st.container(), live)
     kinds = run.film.kinds
     chosen_kind = choose_attention(kinds, row)

@@ -40,7 +40,7 @@ def page(model: TextModel) -> Views:
     """The page reads the training and not the trace; its fields are the training's to fill."""
     session = current_session()
     settings.follow(training.steered(session))
-    row = st.container(horizontal=True, vertical_alignment="center")
+    row = st.container(key="choices_training", horizontal=True, vertical_alignment="center")
     segment = choose(_("Part of the page"), list(SEGMENTS), "begin", Part.SEGMENT, SEGMENTS.__getitem__, row)
     way = form.choose_way(row, model) if segment == "begin" else ""
     standing(st.container(key=Part.STANDING), session)

@@ -47,6 +47,12 @@ def opened(trained, monkeypatch):
     return AppTest.from_function(curves_page, default_timeout=240).run()
 
 
+def more(app: AppTest) -> AppTest:
+    """The page with what stands behind More."""
+    app.query_params["more"] = "open"
+    return app.run()
+
+
 def components(app: AppTest, name: str) -> list:
     assert not app.exception
     found = [each.proto for each in app.get("bidi_component") if each.proto.component_name == f"vitrine_{name}"]
@@ -78,7 +84,7 @@ def test_validation_is_drawn_with_the_label_smoothing_of_the_training_too(monkey
     training = live(replace(SETTINGS, label_smoothing=0.2), steps=5)
     monkeypatch.setattr(curves, "training", lambda session: training)
     app = AppTest.from_function(curves_page, default_timeout=240).run()
-    app.button_group(key="smoothing").set_value("0").run()
+    more(app).button_group(key="smoothing").set_value("0").run()
     header, arrays = components(app, "chart")[0]
     drawn = dict(zip([each["name"] for each in header["series"]], arrays[1::2], strict=True))
     bare, smoothed = drawn["validation loss"][-1], drawn["validation loss, smoothed labels"][-1]
@@ -116,7 +122,7 @@ def test_every_layer_and_head_has_its_curve(opened, trained):
 def test_without_smoothing_each_curve_is_what_was_measured(opened, trained, group, titles):
     app = opened
     app.button_group(key="curves").set_value(group).run()
-    app.button_group(key="smoothing").set_value("0").run()
+    more(app).button_group(key="smoothing").set_value("0").run()
     charts = components(app, "chart")
     assert {header["file"].removeprefix("curves-") for header, _arrays in charts} == {
         title.replace(" ", "-") for title in titles
@@ -152,7 +158,7 @@ def test_without_smoothing_each_curve_is_what_was_measured(opened, trained, grou
 )
 def test_axes_are_logarithmic_where_a_logarithm_says_something(opened, scale, axes):
     app = opened
-    app.button_group(key="axes").set_value(scale).run()
+    more(app).button_group(key="axes").set_value(scale).run()
     charts = {header["file"]: header for header, _arrays in components(app, "chart")}
     loss, share = charts["curves-loss"], charts["curves-accuracy"]
     assert (bool(loss["x"]["log"]), bool(loss["y"]["log"])) == axes
@@ -165,7 +171,7 @@ def test_more_smoothing_leaves_less_of_the_noise(opened, trained):
     roughness = []
     for keep in ("0", "0.9", "0.98"):
         app = opened
-        app.button_group(key="smoothing").set_value(keep).run()
+        more(app).button_group(key="smoothing").set_value(keep).run()
         header, arrays = next(each for each in components(app, "chart") if each[0]["file"] == "curves-loss")
         lines = zip(header["series"], arrays[1::2], strict=True)
         loss = next(ys for series, ys in lines if series["name"].startswith("training loss") and not series["quiet"])
@@ -198,3 +204,15 @@ def test_what_is_not_measured_yet_says_when_it_comes(monkeypatch):
     assert len(said) == 3
     assert all("not measured yet: train a step" in sentence for sentence in said.values())
     training.close()
+
+
+def test_smoothing_and_axes_stand_behind_more_and_hold_while_it_is_closed(opened):
+    assert {each.key for each in opened.button_group} == {"curves"}
+    app = more(opened)
+    assert {each.key for each in app.button_group} == {"curves", "smoothing", "axes"}
+    app.button_group(key="axes").set_value("log").run()
+    app.button(key="more_curves").click().run()
+    assert {each.key for each in app.button_group} == {"curves"}
+    assert app.button(key="more_curves").label == "More · 1 changed"
+    loss, *_others = [header for header, _arrays in components(app, "chart")]
+    assert loss["y"]["log"]
