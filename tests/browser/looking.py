@@ -10,6 +10,7 @@ from playwright.sync_api import Locator, Page, expect
 
 from model.inference.text_model import TextModel
 from tests.browser.server import PATIENCE
+from viz.i18n.format import token_sign
 
 PIXELS = """
 (heads) => {
@@ -95,7 +96,7 @@ def pixels(page: Page) -> list[dict]:
 
 
 def expect_tokens(page: Page, side: str, labels: list[str]) -> None:
-    expect(chips(page, side)).to_have_text([label if label != " " else "␣" for label in labels])
+    expect(chips(page, side)).to_have_text([token_sign(label) for label in labels])
 
 
 def expect_painted(page: Page, model: TextModel, text: str) -> None:

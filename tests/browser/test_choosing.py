@@ -134,11 +134,11 @@ def test_a_clicked_token_stays_lit_everywhere_until_it_is_another(visit, model):
     plain = pixels(page)
     token.click()
     source(page).hover()
-    expect(lit).to_have_text(["▁am", "▁am"])  # the bar and the key of the steps; the pointer is elsewhere
+    expect(lit).to_have_text(["·am", "·am"])  # the bar and the key of the steps; the pointer is elsewhere
     eventually(page, lambda: pixels(page) != plain)  # its column on the thumbnails
     source(page).fill("I am a good teacher.")
     expect_painted(page, model, "I am a good teacher.")
-    expect(lit).to_have_text(["▁am", "▁am"])
+    expect(lit).to_have_text(["·am", "·am"])
     source(page).fill("We are good.")
     expect_painted(page, model, "We are good.")
     expect(lit).to_have_count(0)
@@ -159,7 +159,7 @@ def test_a_click_on_a_row_of_the_large_figure_chooses_the_query(visit):
     page.locator(".vitrine.heatmap canvas").click(position=place)
     chosen_query(page, "师")
     page.wait_for_url(re.compile("query=4"))
-    expect(page.locator(".chip.lit")).to_have_text(["▁am", "师", "师", "▁am"])  # the bar, the query, the key
+    expect(page.locator(".chip.lit")).to_have_text(["·am", "师", "师", "·am"])  # the bar, the query, the key
 
 
 @pytest.mark.slow

@@ -112,7 +112,7 @@ def test_labels_are_shown_literally_in_their_places(page):
     keys = ["▁the", "▁the", "</s>", " "]
     shown = Shown(page, HOSTILE, keys)
     found = texts(shown.svg())
-    assert found[:6] == ["key (to)", "query (from)", "▁the", "▁the", "</s>", "␣"]
+    assert found[:6] == ["key (to)", "query (from)", "·the", "·the", "</s>", "·"]
     assert found[6:13] == ["<s>", "</script><scrip…", "<img src=x oner…", "a&b", "مرحبا بالعالم", "我", "␀"]
     assert found[-1] == "weight"
     assert page.locator("img, script").count() == 0

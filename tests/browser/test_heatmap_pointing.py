@@ -29,7 +29,7 @@ def test_hovering_names_the_pair_with_its_exact_weight_and_a_click_chooses_the_r
         return {"x": float(box["x"]) + float(box["width"]) / 2, "y": float(box["y"]) + float(box["height"]) / 2}
 
     canvas.hover(position=middle(boxes[3]))
-    expect(tip).to_contain_text("是 → ▁am")
+    expect(tip).to_contain_text("是 → ·am")
     written = re.search(r"weight (\S+)", tip.inner_text())
     assert written
     assert np.float32(written[1]) == shown.values[1, 1]
@@ -95,10 +95,10 @@ def test_arrow_keys_read_cells_and_enter_chooses_the_row(page):
     page.get_by_role("button", name="Download").focus()
     page.keyboard.press("Tab")
     expect(canvas).to_be_focused()
-    expect(tip).to_contain_text("我 → ▁I")
+    expect(tip).to_contain_text("我 → ·I")
     for key in ("ArrowDown", "ArrowRight", "ArrowRight"):  # the last one meets the edge
         page.keyboard.press(key)
-    expect(tip).to_contain_text("是 → ▁am")
+    expect(tip).to_contain_text("是 → ·am")
     written = re.search(r"weight (\S+)", tip.inner_text())
     assert written
     assert np.float32(written[1]) == shown.values[1, 1]

@@ -19,12 +19,13 @@ from tests.browser.looking import eventually
 from tests.browser.server import PATIENCE
 from tests.viz.components.test_registry import unpack
 from tests.viz.small import write_small
+from viz.figures.colours import KEY, VALUE
 
 pytestmark = pytest.mark.browser
 
 SVG = "{http://www.w3.org/2000/svg}"
 TEXT = "The cat sees."
-KEYS, VALUES, WIDEST = "#d55e00", "#009e73", 9
+KEYS, VALUES, WIDEST = KEY, VALUE, 9
 
 
 @dataclass

@@ -50,7 +50,7 @@ def test_from_a_table_with_faults_to_a_model_that_opens_again(visit, tmp_path):
     status(page, "running")
     reaches(page, 20)
     source(page).fill("dcba")
-    expect(page.locator(".vitrine .tokens.source .chip")).to_have_text(["▁d", "c", "ba", "</s>"])
+    expect(page.locator(".vitrine .tokens.source .chip")).to_have_text(["·d", "c", "ba", "</s>"])
     status(page, "running")
     page.get_by_role("button", name="Pause").click()
     status(page, "paused")

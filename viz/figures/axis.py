@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from viz.figures.colours import PLAIN
+
 
 @dataclass(frozen=True)
 class Axis:
@@ -32,7 +34,8 @@ class Axis:
 class Scale:
     """Colours of values from `low` to `high`, diverging where low is negative; of differences from the pin.
 
-    floor: where it goes by the logarithm, the least size that has a colour, on both sides of 0.
+    floor: where it goes by the logarithm, the least size that has a colour, on both sides of 0. colour: of what is
+    never negative.
     """
 
     low: float
@@ -40,6 +43,7 @@ class Scale:
     title: str = ""
     difference: bool = False
     floor: float | None = None
+    colour: str = PLAIN
 
 
 def scale_of(values: NDArray[np.floating], title: str, *, signed: bool = False, high: float | None = None) -> Scale:

@@ -5,6 +5,7 @@
 import { unpack } from "../web/bytes.js";
 import { cleared, element, ending, newRoot, shorten, write } from "../web/elements.js";
 import { bus } from "../web/bus.js";
+import { LOSS } from "../web/colours.js";
 import { newPopover } from "../web/popover.js";
 import { askWhile, forgetFilm, frameAt, goToFrame, isFollowed, onFilm, receiveFilm } from "../web/film_store.js";
 
@@ -106,7 +107,7 @@ function paintCurve(root) {
   const x = (index) => (3 + (index / (root.losses.length - 1)) * (width - 6)) * ratio;
   /** @param {number} loss */
   const y = (loss) => (3 + (1 - (loss - low) / (high - low || 1)) * (height - 6)) * ratio;
-  context.strokeStyle = getComputedStyle(root).getPropertyValue("--st-primary-color") || "#0072b2";
+  context.strokeStyle = LOSS;
   context.lineWidth = 1.5 * ratio;
   context.beginPath();
   root.losses.forEach((/** @type {number} */ loss, /** @type {number} */ index) => Number.isFinite(loss) && context.lineTo(x(index), y(loss)));

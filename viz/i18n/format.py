@@ -67,8 +67,8 @@ def duration(seconds: float) -> str:
 
 
 def token_sign(label: str) -> str:
-    """A token as it is written on the screen: what would be invisible gets a sign."""
-    return {" ": "␣", "\n": "⏎", "\t": "⇥"}.get(label, label)
+    """A token as it is written on the screen: a space is a dot, and what would be invisible gets a sign."""
+    return {" ": "·", "\n": "⏎", "\t": "⇥"}.get(label, label.replace("▁", "·"))
 
 
 def token_code(label: str) -> str:

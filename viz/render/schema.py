@@ -51,6 +51,7 @@ class ScaleHeader(TypedDict):
     title: str
     difference: bool
     floor: NotRequired[float | None]
+    colour: NotRequired[str]
 
 
 class FileHeader(TypedDict):
@@ -327,7 +328,7 @@ class BeamTreeHeader(FileHeader):
 class MatrixHeader(TypedDict):
     name: str
     formula: str
-    colour: list[int]
+    colour: str
     rows: list[str]
     columns: list[str]
     first: int

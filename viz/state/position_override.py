@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import streamlit as st
 
 from model.message import Message
+from viz.figures.colours import NOTICE
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
 from viz.i18n.messages import in_language
@@ -42,7 +43,7 @@ class PositionOverride:
 
 
 WITH_BASE = ("sinusoidal", "sinusoidal-halves", "rotary")  # positions that have wavelengths
-NOTE = "background: rgba(245, 159, 0, 0.16); border-radius: 5px; padding: 3px 8px; font-size: 13px"
+NOTE = f"background: {NOTICE}29; border-radius: 5px; padding: 3px 8px; font-size: 13px"
 
 
 def overridden(session: Session, trained: TextModel) -> TextModel:

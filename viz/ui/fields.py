@@ -14,6 +14,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from model.options import Option, field_text
+from viz.figures.colours import WRONG
 from viz.i18n import catalogue
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
@@ -21,6 +22,7 @@ from viz.i18n.errors import translate_error
 DECADE = (1, 2, 5)
 PARTS = 100  # of a slider that goes by equal steps of no whole numbers
 MOST_LETTERS = 1000  # of a field
+REFUSED = f"color: color-mix(in srgb, {WRONG} 70%, currentColor); font-size: 0.85rem; margin: 0"
 
 
 @dataclass(frozen=True)
@@ -95,8 +97,7 @@ def number_field(place: DeltaGenerator, field: Field) -> list[float]:
     try:
         values = parse(str(st.session_state[field.key] or ""), field)
     except ValueError as error:
-        style = "color: color-mix(in srgb, #e03131 70%, currentColor); font-size: 0.85rem; margin: 0"
-        place.html(f'<p role="alert" style="{style}">{html.escape(translate_error(error))}</p>')
+        place.html(f'<p role="alert" style="{REFUSED}">{html.escape(translate_error(error))}</p>')
         return []
     _slider(place, field, values[0])
     return values
@@ -152,7 +153,6 @@ NARROW = """<style>
   [class*="st-key-fields_"] [data-testid="stColumn"] { min-width: 0; width: auto; }
   [class*="st-key-fields_"] [data-testid="stColumn"]:not(:has([data-testid="stElementContainer"])) { display: none; }
 }</style>"""
-WRONG = "color: color-mix(in srgb, #e03131 70%, currentColor); font-size: 0.85rem; margin: 0"
 
 
 @dataclass(frozen=True)
@@ -224,7 +224,7 @@ class Form:
             for cell, name in zip(row, names[first : first + columns], strict=False):
                 self._field(cell, self.described[name], fixed)
                 if name in wrong:
-                    cell.html(f'<p role="alert" style="{WRONG}">{html.escape(wrong[name])}</p>')
+                    cell.html(f'<p role="alert" style="{REFUSED}">{html.escape(wrong[name])}</p>')
 
     def _field(self, place: DeltaGenerator, option: Option, fixed: bool) -> None:
         label, limits = _(option.label), f" ({translate_error(option.limits)})" if option.limits else ""

@@ -27,11 +27,6 @@ if TYPE_CHECKING:
     from model.capture.trace import Trace
     from viz.state.inputs import Inputs
 
-# Okabe and Ito's colours that query, key, value and output leave over, and a grey for what is expected.
-FIRST, SECOND, THIRD, FOURTH = "#e69f00", "#56b4e9", "#8a63d2", "#cc6677"
-EXPECTED = "#888888"
-PINNED = "#963cbe"  # of the pinned trace, wherever it is drawn beside; the browser's purple of differences too
-
 
 def array(tensor: Tensor) -> NDArray[np.float32]:
     values: NDArray[np.float32] = tensor.detach().float().cpu().numpy()
@@ -69,7 +64,7 @@ def caption(
 
 def word(label: str) -> str:
     """A token in a sentence: without the mark of a space before it, and between quotation marks if it is no word."""
-    bare = label.lstrip("▁Ġ ") or label
+    bare = label.lstrip("▁Ġ ·") or label
     return bare if any(letter.isalnum() for letter in bare) else f"“{bare}”"
 
 

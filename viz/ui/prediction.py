@@ -17,9 +17,8 @@ from viz.figures.axis import Axis, Scale
 from viz.i18n.messages import joined
 from viz.state.inputs import Inputs
 
-LOSS, GOOD = "#5c7cfa", "#009e73"
 BITS = float(np.log2(np.e))  # in a nat
-SIGNS = str.maketrans({"\n": "⏎", "\t": "⇥"})
+SIGNS = str.maketrans({"▁": "·", "\n": "⏎", "\t": "⇥"})
 
 
 class Subject:
@@ -145,8 +144,8 @@ class Subject:
 
 
 def visible(label: str) -> str:
-    """A token as it is written on the screen: what would be invisible gets a sign."""
-    return "␣" if label == " " else label.translate(SIGNS)
+    """A token as it is written on the screen: a space is a dot, and what would be invisible gets a sign."""
+    return "·" if label == " " else label.translate(SIGNS)
 
 
 def choice_words() -> dict[str, str]:

@@ -13,6 +13,7 @@ import { buildPlot, litOf, paintSoon, showPlot, showTip, within } from "./plot.j
 
 const TALL = 240; // of the plane, unless the header says how much
 const LEGEND = { line: 18, mark: 18, gap: 16 };
+const BAND = "rgba(128,128,128,0.18)"; // behind what is chosen or lit
 const MARK_LINES = 4; // of texts of what happened; for more there is no room
 const SPELLED = 60; // labels of dots; above that they are shown under the pointer
 
@@ -237,9 +238,9 @@ function drawChart(pen, place, { header, lit = {}, pointed = {}, chosen = -1 }) 
   const { left, right, top, bottom, wide } = place;
   /** @param {number} index @param {string} colour */
   const band = (index, colour) => pen.box(place.x(index) - wide / 2, top, wide, bottom - top, colour);
-  if (chosen >= 0 && place.names.length) band(chosen, "rgba(0,114,178,0.12)");
+  if (chosen >= 0 && place.names.length) band(chosen, BAND);
   const token = litOf(lit, x);
-  if (token >= 0 && token < place.names.length) band(token, "rgba(0,114,178,0.12)");
+  if (token >= 0 && token < place.names.length) band(token, BAND);
   drawAxes(pen, place, { ...header, lit, pointed });
   if (place.ranges.y[0] < 0 && place.ranges.y[1] > 0) pen.line([[left, place.y(0)], [right, place.y(0)]], { width: 1 });
   series.forEach((each) => drawSeries(pen, place, header, each));

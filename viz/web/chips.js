@@ -38,10 +38,14 @@ export function newChip(position, choose) {
   return made;
 }
 
-// A token as it is written on the screen: what would be invisible gets a sign.
+// Spaces of tokens in a text as dots.
+/** @param {string} text */
+export const dotted = (text) => text.replaceAll("▁", "·");
+
+// A token as it is written on the screen: a space is a dot, and what would be invisible gets a sign.
 /** @param {string} label */
 export function shown(label) {
-  return label === " " ? "␣" : label.replaceAll("\n", "⏎").replaceAll("\t", "⇥");
+  return dotted(label === " " ? "·" : label).replaceAll("\n", "⏎").replaceAll("\t", "⇥");
 }
 
 /** @param {HTMLElement} made @param {string} label @param {boolean} special @param {string} side */

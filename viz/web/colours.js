@@ -1,12 +1,36 @@
-// Colours of values and of heads.
+// Colours of things, values and heads: one colour for one thing, wherever it is drawn. viz/figures/colours.py and common.css
+// hold the same.
 
-export const HUE = [92, 124, 250]; // attention weights: one hue over the page's background, by opacity
+// Of attention: its query, key, value and output, and the blue of its weights, which nothing else has.
+export const QUERY = "#0072b2";
+export const KEY = "#d55e00";
+export const VALUE = "#009e73";
+export const OUTPUT = "#cc79a7";
+export const ATTENTION = "#5c7cfa";
+export const LOSS = "#8c6d31";
+export const PLAIN = "#7a8190"; // what has no colour of its own
+export const PINNED = "#963cbe";
+export const ODD_COLOUR = "#d6005f"; // of what is not finite: no scale has it
+export const CHANGED = "#b87a00"; // a cell that a change of the model shows or hides
+export const RESIDUAL = "#808296";
+// Several of a kind, in their order.
+export const SERIES = ["#e69f00", "#56b4e9", "#8a63d2", "#cc6677", "#2a9d8f"];
 
-// The diverging scale of signed values: vermilion below 0, blue above, by opacity over the page's background.
-export const SIGNED = [[213, 94, 0], [0, 114, 178]];
+// Red, green and blue of "#rrggbb".
+/** @param {string} colour */
+export const channels = (colour) => [1, 3, 5].map((at) => Number.parseInt(colour.slice(at, at + 2), 16));
+
+export const HUE = channels(ATTENTION); // one hue over the page's background, by opacity
+
+// The diverging scale of signed values: the key's vermilion below 0, the query's blue above, by opacity over the page's background.
+export const SIGNED = [channels(KEY), channels(QUERY)];
 
 // That of differences from the pinned trace is another: nobody shall take a difference for a value.
-export const DIFFERENCE = [[150, 60, 190], [0, 140, 110]];
+export const DIFFERENCE = [channels(PINNED), channels("#008c6e")];
+
+// What is chosen or lit: dark grey on a light page, light grey on a dark one; words about what is pinned.
+export const SELECTED = ["#4b4d57", "#c8c9ce"];
+export const PINNED_WORDS = [PINNED, "#c58be6"];
 
 // A head's fixed colour, the same in every view.
 /** @param {number} head @param {number} [opacity] */

@@ -7,7 +7,8 @@ import { contextOf, element } from "./elements.js";
 import { about, exact, significant } from "./numbers.js";
 import { hover } from "./bus.js";
 import { shown } from "./chips.js";
-import { FONT, MARK, ODD_COLOUR, ODD_PIXEL, shortened } from "./pens.js";
+import { ODD_COLOUR } from "./colours.js";
+import { FONT, MARK, ODD_PIXEL, shortened } from "./pens.js";
 import { marksOf, palette, placeOn, shade } from "./scales.js";
 import { cellLines, HIDDEN, litOf, ODD, paint, paintSoon, SHARE, showTip, within } from "./plot.js";
 
@@ -245,7 +246,7 @@ function point(root, event) {
   paintSoon(root);
   if (row < 0) return showTip(root);
   const pair = element("div", "pair");
-  for (const label of [rows.labels[row], " → ", columns.labels[column]]) pair.appendChild(element("bdi", "", label));
+  for (const label of [rows.labels[row], " → ", columns.labels[column]]) pair.appendChild(element("bdi", "", shown(label)));
   const missing = Number.isNaN(values[cell]) && words.missing;
   const weak = visible[cell] === HIDDEN ? ` (${words.hidden})` : "";
   const value = visible[cell] ? (visible[cell] === ODD ? false : missing) || `${scale.title} ${error ? about(values[cell], error) : exact(values[cell])}${weak}` : words.masked;

@@ -2,9 +2,10 @@
 // hatched, changed ones framed; cells and labels of panels that can be changed are clicked. Lengths are CSS pixels.
 
 import { unpack } from "./bytes.js";
+import { shown } from "./chips.js";
 import { contextOf, element, ending } from "./elements.js";
 import { exact, significant } from "./numbers.js";
-import { DIFFERENCE, HUE, SIGNED, signedColour } from "./colours.js";
+import { CHANGED, channels, DIFFERENCE, HUE, ODD_COLOUR, SIGNED, signedColour } from "./colours.js";
 import { hover } from "./bus.js";
 import { FONT, MARK, shortened } from "./pens.js";
 import { buildPlot, litOf, paintSoon, SHARE, showPlot, showTip, within } from "./plot.js";
@@ -17,17 +18,16 @@ const GAP = 18;
 const ABOVE = 60; // pixels over the rows of a large panel
 const LEGIBLE = 12; // pixels of a row with a label, where each has one
 const APART = 15; // of labels where not each row has one
-const CHANGED = "#b87a00";
-const BROKEN = "#a4133c"; // a value that is no number
 const SMALL = 3; // cells of fewer pixels are painted as one picture
 const SEEN = `rgba(${HUE.join(",")},0.42)`;
 
 // 256 colours of a panel's scale as [r, g, b, a], and the place of a value among them.
 /** @param {ScaleHeader} scale */
-function paletteOf({ low, high, difference }) {
+function paletteOf({ low, high, difference, colour }) {
+  const hue = colour ? channels(colour) : HUE;
   const colours = Array.from({ length: 256 }, (_, index) => {
     const value = low + (index / 255) * (high - low);
-    if (low >= 0) return [...HUE, (value - low) / (high - low)];
+    if (low >= 0) return [...hue, (value - low) / (high - low)];
     return signedColour(value, high, 0.85, difference ? DIFFERENCE : SIGNED).match(/[\d.]+/g)?.map(Number) ?? [];
   });
   /** @param {number} value */
@@ -155,8 +155,8 @@ function pictureOf(panel, [rows, columns]) {
   flags.forEach((flag, cell) => {
     const seen = flag & 1 && !missing(panel, cell);
     let colour = seen ? [...HUE, 0.42] : [128, 128, 128, 0.4];
-    if (!palette && flag & 2) colour = [184, 122, 0, seen ? 0.7 : 0.35];
-    if (palette && seen) colour = Number.isFinite(values[cell]) ? palette.colours[palette.at(values[cell])] : [164, 19, 60, 1];
+    if (!palette && flag & 2) colour = [...channels(CHANGED), seen ? 0.7 : 0.35];
+    if (palette && seen) colour = Number.isFinite(values[cell]) ? palette.colours[palette.at(values[cell])] : [...channels(ODD_COLOUR), 1];
     image.data.set([colour[0], colour[1], colour[2], 255 * colour[3]], 4 * cell);
   });
   context.putImageData(image, 0, 0);
@@ -183,7 +183,7 @@ function drawCells(pen, place, panel, measured) {
       if (!(flags[cell] & 1) || missing(panel, cell)) pen.hatch(...box);
       else if (!palette) pen.box(...box, SEEN);
       else if (Number.isFinite(value)) pen.box(...box, palette.names[palette.at(value)]);
-      else pen.box(...box, BROKEN);
+      else pen.box(...box, ODD_COLOUR);
       if (flags[cell] & 2) pen.frame(box[0] + 1.5, box[1] + 1.5, wide - gap - 2, high - gap - 2, { width: Math.min(wide, high) < 18 ? 1.2 : 2, colour: CHANGED });
     }
   }
@@ -285,7 +285,7 @@ function pointPanels(root, event) {
   const cell = found.row * panel.columns.labels.length + found.column;
   const pair = element("div", "pair");
   const column = panel.columns.labels[found.column] || `${panel.columns.title} ${found.column}`;
-  for (const label of [panel.rows.labels[found.row], panel.joined ?? " → ", column]) pair.appendChild(element("bdi", "", label));
+  for (const label of [panel.rows.labels[found.row], panel.joined ?? " → ", column]) pair.appendChild(element("bdi", "", shown(label)));
   const seen = panel.flags[cell] & 1;
   const value = compared(panel) && Number.isNaN(panel.values[cell]) ? header.words.missing : panel.scale ? exact(panel.values[cell]) : header.words.visible;
   const says = [seen ? value : header.words.masked];

@@ -2,14 +2,12 @@
 
 import { contextOf, element, hatch } from "./elements.js";
 import { shown } from "./chips.js";
+import { PINNED_WORDS, SELECTED } from "./colours.js";
 
 const LETTERS = 16; // of a label
 export const FONT = 12;
-export const MARK = "#0072b2"; // the query's blue
-export const ODD_COLOUR = "#d6005f"; // of what is not finite: no scale has it
-export const ODD_PIXEL = 0xff5f00d6; // the same as 0xAABBGGRR
-const BRIGHT = "#45a5e6"; // and as a line on a dark page
-const PINNED = ["#963cbe", "#c58be6"]; // words about what is pinned, on a light page and on a dark one
+export const MARK = "mark"; // the colour of what is chosen or lit, by the name that a look has for it
+export const ODD_PIXEL = 0xff5f00d6; // of what is not finite, as 0xAABBGGRR
 
 // Control characters as their pictures: SVG may not hold them.
 /** @param {string} label */
@@ -39,8 +37,8 @@ export function appearance(root) {
     token: `${style.getPropertyValue("--st-code-font") || "monospace"}, "Noto Sans Mono CJK SC", monospace`,
     colour: style.color,
     background: style.getPropertyValue("--st-background-color") || "#fff",
-    mark: dark ? BRIGHT : MARK,
-    pinned: PINNED[Number(dark)],
+    mark: SELECTED[Number(dark)],
+    pinned: PINNED_WORDS[Number(dark)],
   };
 }
 
@@ -112,10 +110,10 @@ export function canvasPen(context, ratio, look) {
     context.textAlign = align;
     if (marked) {
       const width = context.measureText(words).width;
-      box({ left: -3, center: -width / 2 - 3, right: -width - 3 }[align], -FONT / 2 - 2, width + 6, FONT + 4, MARK);
+      box({ left: -3, center: -width / 2 - 3, right: -width - 3 }[align], -FONT / 2 - 2, width + 6, FONT + 4, look.mark);
     }
     context.globalAlpha = faint ? 0.72 : 1;
-    context.fillStyle = marked ? "#fff" : (colour ? (look[colour] ?? colour) : look.colour);
+    context.fillStyle = marked ? look.background : (colour ? (look[colour] ?? colour) : look.colour);
     context.fillText(words, 0, 0);
     context.restore();
   };
@@ -123,10 +121,10 @@ export function canvasPen(context, ratio, look) {
   const frame = (x, y, width, height, { width: line = 1, colour = look.colour, faint, radius = 0, fill }) => {
     context.beginPath();
     context.roundRect(x - 0.5, y - 0.5, width, height, radius); // in the gap before the next cell
-    if (fill) context.fillStyle = fill;
+    if (fill) context.fillStyle = look[fill] ?? fill;
     if (fill) context.fill();
     context.globalAlpha = faint ? 0.25 : 1;
-    context.strokeStyle = colour === MARK ? look.mark : colour;
+    context.strokeStyle = look[colour] ?? colour;
     context.lineWidth = line;
     if (line) context.stroke();
     context.globalAlpha = 1;
@@ -155,7 +153,7 @@ export function canvasPen(context, ratio, look) {
   };
   /** @param {number} x @param {number} y @param {number} radius @param {string} colour */
   const dot = (x, y, radius, colour) => {
-    context.fillStyle = colour;
+    context.fillStyle = look[colour] ?? colour;
     context.beginPath();
     context.arc(x, y, radius, 0, 2 * Math.PI);
     context.fill();
@@ -200,8 +198,8 @@ export function svgPen(svg, look) {
   };
   /** @param {number} x @param {number} y @param {number} width @param {number} height @param {FrameStyle} style */
   const frame = (x, y, width, height, { width: line = 1, colour = look.colour, faint, radius = 0, fill = "none" }) => {
-    const stroke = { stroke: colour, "stroke-width": line, "stroke-opacity": faint ? 0.25 : 1 };
-    add(svg, "rect", { x: x - 0.5, y: y - 0.5, width, height, rx: radius, ...paint("fill", fill), ...stroke });
+    const stroke = { stroke: look[colour] ?? colour, "stroke-width": line, "stroke-opacity": faint ? 0.25 : 1 };
+    add(svg, "rect", { x: x - 0.5, y: y - 0.5, width, height, rx: radius, ...paint("fill", look[fill] ?? fill), ...stroke });
   };
   /**
    * @param {HTMLCanvasElement} canvas @param {Rect} part @param {number} x @param {number} y
@@ -221,7 +219,7 @@ export function svgPen(svg, look) {
     add(svg, "polyline", { points: points.map((point) => point.join(",")).join(" "), fill: "none", ...stroke, ...dashed });
   };
   /** @param {number} x @param {number} y @param {number} radius @param {string} colour */
-  const dot = (x, y, radius, colour) => add(svg, "circle", { cx: x, cy: y, r: radius, fill: colour });
+  const dot = (x, y, radius, colour) => add(svg, "circle", { cx: x, cy: y, r: radius, fill: look[colour] ?? colour });
   const { background } = look;
   const columns = inColumns(text, measurer(contextOf(element("canvas")), look));
   return { vector: true, text: columns, box, frame, line, dot, picture, background, hatch: (...place) => box(...place, "url(#masked)") };

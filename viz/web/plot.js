@@ -2,6 +2,7 @@
 // menu of files. Lengths are CSS pixels.
 
 import { cleared, contextOf, element, newRoot, write } from "./elements.js";
+import { dotted } from "./chips.js";
 import { exact, precisionOf, signed } from "./numbers.js";
 import { bus, onHover } from "./bus.js";
 import { appearance, canvasPen, forgetWidths, measurer, onTheme, svgPen } from "./pens.js";
@@ -264,11 +265,11 @@ export function showPlot(root, shown) {
   if (root.shown) bringIntoView(root, header);
   root.shown = shown;
   const [finding, name, , sentence, note] = /** @type {any} */ (root.heading.children);
-  write(finding, header.finding ?? "");
+  write(finding, dotted(header.finding ?? ""));
   root.heading.classList.toggle("found", Boolean(header.finding));
-  write(name, header.name);
-  write(sentence, header.sentence ?? "");
-  write(note, header.note ?? "");
+  write(name, dotted(header.name));
+  write(sentence, dotted(header.sentence ?? ""));
+  write(note, dotted(header.note ?? ""));
   showAbout(root, header);
   nameMenu(root, header.words.download);
   root.canvas.setAttribute("aria-label", header.alt);

@@ -1,6 +1,6 @@
 // From values to places and colours, and the marks beside an axis or a colour bar.
 
-import { DIFFERENCE, HUE, SIGNED, signedColour, strengthOf } from "./colours.js";
+import { channels, DIFFERENCE, HUE, SIGNED, signedColour, strengthOf } from "./colours.js";
 
 // Both ends of a scale, and between them the round numbers that leave the ends their room.
 /** @param {number} low @param {number} high @param {number} most @returns {Mark[]} */
@@ -18,12 +18,13 @@ export function ticks(low, high, most) {
 
 // 256 colours from the scale's low end to its high end.
 /** @param {ScaleHeader} scale @param {number} strength */
-export function palette({ low, high, difference }, strength) {
+export function palette({ low, high, difference, colour }, strength) {
+  const hue = colour ? channels(colour) : HUE;
   return Array.from({ length: 256 }, (_, index) => {
     const value = low + (index / 255) * (high - low);
     return low < 0
       ? signedColour(value, high, 0.85 * strength, difference ? DIFFERENCE : SIGNED)
-      : `rgba(${HUE.join(",")},${((strength * value) / high).toFixed(3)})`;
+      : `rgba(${hue.join(",")},${((strength * value) / high).toFixed(3)})`;
   });
 }
 

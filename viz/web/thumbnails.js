@@ -4,11 +4,10 @@
 import { cleared, contextOf, element, firstIn, hatch, write } from "./elements.js";
 import { DIFFERENCE, headColour, HUE, strengthOf } from "./colours.js";
 import { bus, onHover } from "./bus.js";
-import { ODD_PIXEL } from "./pens.js";
+import { appearance, ODD_PIXEL } from "./pens.js";
 
 export const LEVELS = 65532; // of a value; the next two are not drawn
 export const ODD_LEVEL = LEVELS + 3; // not a number, or infinite
-const LIT = "#e69f00"; // frames of a lit token's row and column, as that of the chosen head
 const NARROW = 74; // CSS pixels of a thumbnail whose number stands below its name
 
 // The pixel, 0xAABBGGRR, of every level from low to high; none for those above, which are not drawn. scale: of strengthOf.
@@ -103,12 +102,12 @@ function hatchedUnder(root, width, height) {
 }
 
 // The row and the column of what is lit somewhere on the page, on a thumbnail at this place, in pixels of the canvas.
-/** @param {CanvasRenderingContext2D} context @param {ThumbnailsRoot} root @param {number[]} numbers */
-function drawLit(context, { shown: { sides, block = [1, 1], rows, cells }, lit }, [left, top, width, height]) {
+/** @param {CanvasRenderingContext2D} context @param {ThumbnailsRoot} root @param {string} mark @param {number[]} numbers */
+function drawLit(context, { shown: { sides, block = [1, 1], rows, cells }, lit }, mark, [left, top, width, height]) {
   const [row, column] = [Math.floor(lit[sides?.rows] / block[0]), Math.floor(lit[sides?.columns] / block[1])];
   /** @param {number} place @param {number} count @param {number} length */
   const strip = (place, count, length) => [Math.round((place * length) / count), Math.max(2, Math.ceil(length / count))];
-  context.strokeStyle = LIT;
+  context.strokeStyle = mark;
   context.lineWidth = Math.max(1, Math.floor(window.devicePixelRatio || 1));
   if (row >= 0 && row < rows) {
     const [from, high] = strip(row, rows, height);
@@ -129,6 +128,7 @@ function paintThumbnails(root) {
   const { columns, rows, cells } = root.shown;
   const ratio = window.devicePixelRatio || 1;
   const context = cleared(root.atlas, Math.round(root.size[0] * ratio), Math.round(root.size[1] * ratio));
+  const { mark } = appearance(root);
   const [, , wide, high] = root.places[0] ?? [];
   const hatched = wide ? hatchedUnder(root, Math.round(wide * ratio), Math.round(high * ratio)) : null;
   root.places.forEach((place, index) => {
@@ -138,7 +138,7 @@ function paintThumbnails(root) {
     if (hatched) context.drawImage(hatched, left, top, width, height);
     const [x, y] = [(index % columns) * cells, Math.floor(index / columns) * rows];
     context.drawImage(root.picture, x, y, cells, rows, left, top, width, height);
-    drawLit(context, root, [left, top, width, height]);
+    drawLit(context, root, mark, [left, top, width, height]);
   });
 }
 

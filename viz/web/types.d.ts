@@ -30,6 +30,7 @@ interface ScaleHeader {
   title: string;
   difference: boolean;
   floor?: number | null;
+  colour?: string;
 }
 
 interface FileHeader {
@@ -404,7 +405,7 @@ interface BeamTreeHeader {
 interface MatrixHeader {
   name: string;
   formula: string;
-  colour: number[];
+  colour: string;
   rows: string[];
   columns: string[];
   first: number;

@@ -1,26 +1,16 @@
-"""What figures share: a colour, names, tables."""
+"""What figures share: names, tables."""
 
 from __future__ import annotations
-
-import re
 
 import torch
 
 from model.message import Message
 from tests.test_app_kinds import write
-from tests.test_rooms import ROOT, files
 from tests.viz.small import looking, small_model
 from viz.i18n import catalogue
 from viz.i18n.messages import in_language
 from viz.ui.parts import frame_of
-from viz.ui.plots import PINNED, block_name, cell_note, lacking
-
-
-def test_what_is_pinned_has_one_colour_everywhere() -> None:
-    defined = re.compile(r"\bPINNED\b[^=\n]*= .*\"#[0-9a-f]{6}\"")
-    sources = {file: (ROOT / file).read_text(encoding="utf-8") for file in files("viz")}
-    assert [file for file, source in sources.items() if defined.search(source)] == ["viz/ui/plots.py"]
-    assert [file for file, source in sources.items() if PINNED in source] == ["viz/ui/plots.py"]
+from viz.ui.plots import block_name, cell_note, lacking
 
 
 def test_a_table_and_the_note_of_a_cell_are_in_the_language_in_use():

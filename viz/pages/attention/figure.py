@@ -17,6 +17,7 @@ from model.analysis.attention_maps import Heads, Quantity
 from model.analysis.head_metrics import METRICS
 from model.message import Message
 from viz.figures.axis import Axis, Scale
+from viz.figures.colours import ATTENTION, channels
 from viz.figures.figure import Caption
 from viz.figures.heatmap import Heatmap, Lines
 from viz.i18n.format import significant
@@ -39,7 +40,7 @@ from viz.ui.parts import frame_of
 from viz.ui.plots import stamp, word
 
 CELLS = 256  # of the figure along each side, at most; longer texts in blocks
-MERGED = (92, 124, 250)  # of several heads' lines, the hue of the weights
+MERGED = channels(ATTENTION)  # of several heads' lines, the hue of the weights
 
 
 def head_colour(head: int) -> tuple[int, int, int]:
@@ -74,7 +75,7 @@ def head_figure(
     title = Message("weight") if wish.combination == "rollout" else quantity_name(wish.quantity)
     floor = floor_of(head_maps, top)
     signed = Scale(-top, top, joined(" ", "Δ", title), True, floor)
-    scale = signed if differing else Scale(0, top, title, floor=floor)
+    scale = signed if differing else Scale(0, top, title, floor=floor, colour=ATTENTION)
     titles, words = (
         (Message("query"), Message("key"), title),
         {"hidden": Message("below {threshold}", threshold=wish.threshold)},

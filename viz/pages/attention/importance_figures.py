@@ -17,6 +17,7 @@ from model.capture.trace import AttentionKind, Trace
 from model.message import Message
 from viz.figures.axis import Axis, Scale
 from viz.figures.chart import Chart, Series
+from viz.figures.colours import LOSS, PINNED
 from viz.figures.figure import About, Caption
 from viz.figures.panels import Panel, Panels
 from viz.i18n.catalogue import _
@@ -24,9 +25,7 @@ from viz.i18n.format import significant, token_code
 from viz.i18n.messages import in_language, joined
 from viz.i18n.names import attention_title
 from viz.ui.parts import frame_of
-from viz.ui.plots import PINNED, head_panel, stamp
-
-BAR = "#5c7cfa"
+from viz.ui.plots import head_panel, stamp
 
 
 def effects_panels(weighed: HeadImportance, kinds: Sequence[AttentionKind], chosen: Place) -> Panels:
@@ -54,7 +53,7 @@ def ranking_chart(weighed: HeadImportance, chosen: Place) -> Chart:
     """The heads by what their loss costs; of the pinned trace, where it was measured there, beside."""
     ranked = weighed.ranked
     names, places = [head_name(place, weighed.alone) for place in ranked], np.arange(len(ranked))
-    series = [Series(weighed.quantity, places, np.array([weighed.cost(place) for place in ranked]), BAR, "bars")]
+    series = [Series(weighed.quantity, places, np.array([weighed.cost(place) for place in ranked]), LOSS, "bars")]
     if weighed.pinned:
         other = np.array([weighed.cost(place, weighed.pinned) for place in ranked])
         series.append(Series(Message("pinned"), places, other, PINNED, "dots"))

@@ -15,12 +15,13 @@ from model.checkpoints.tensors import TensorInfo
 from model.message import Message
 from viz.figures.axis import Axis
 from viz.figures.chart import Chart, Series
+from viz.figures.colours import PLAIN
 from viz.figures.figure import About, Caption
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
 from viz.i18n.format import as_sentence, literal, shape_text, significant
 from viz.i18n.messages import joined
-from viz.pages.checkpoints.compare import COLOURS, layer_chart, layered, stacks_of, trace_button
+from viz.pages.checkpoints.compare import layer_chart, layered, stacks_of, trace_button
 from viz.pages.checkpoints.heads import leave
 from viz.pages.checkpoints.measuring import AdapterChanges, adapting
 from viz.pages.checkpoints.subjects import Subject, chosen_place, merged, merged_table, name_of_base, subjects
@@ -165,7 +166,7 @@ def values_chart(file: str, name: str, change: adapter_changes.AdapterChange, se
     """σ over its number."""
     numbers = np.arange(1, len(change.values) + 1)
     few = len(numbers) <= 64
-    series = Series("σ", numbers, change.values.numpy(), COLOURS[0], mark="dots" if few else "line")
+    series = Series("σ", numbers, change.values.numpy(), PLAIN, mark="dots" if few else "line")
     meaning = Message("How strongly the adapter's change acts along each of its directions, the largest first.")
     formulas = [r"\Delta W = \tfrac{\alpha}{r} B A = \sum_i \sigma_i\, u_i v_i^\top"]
     about = About(meaning, formulas, [adapter_changes.factored_values])

@@ -20,6 +20,7 @@ from model.checkpoints.load_hints import LoadHints
 from model.message import Message
 from viz.figures.axis import Axis, Scale
 from viz.figures.chart import Chart, Series
+from viz.figures.colours import KEY, OUTPUT, QUERY, SERIES, VALUE
 from viz.figures.figure import About, Caption
 from viz.figures.panels import Panels
 from viz.i18n.catalogue import _
@@ -246,8 +247,7 @@ def explain() -> None:
 
 LAYERED = re.compile(r"^(.*?)\.(\d+)\.(.*)$", re.S)
 # The four projections have their colours everywhere; other kinds share what is left over.
-COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7")
-OTHERS = ("#e69f00", "#56b4e9", "#8a63d2", "#a0522d", "#708090", "#b8860b", "#2f4f4f", "#c71585")
+COLOURS = (QUERY, KEY, VALUE, OUTPUT)
 NAMED = 14  # lines in the legend; of more, the pointer says them
 RELATION = "‖B−A‖/‖A‖"
 RELATIVE = 4  # the number of the column by which the tree is sorted: after name, shape, type and bytes
@@ -303,7 +303,7 @@ def layer_chart(table: TensorTable, stack: str, file: str, relation: str = RELAT
     kinds = {kind: names for kind, names in layered(list(infos)).items() if kind.startswith(f"{stack}.*.")}
     count = 1 + max((max(names) for names in kinds.values()), default=0)
     series, most = [], (0.0, "")
-    others = iter(OTHERS * (1 + len(kinds) // len(OTHERS)))
+    others = iter(SERIES * (1 + len(kinds) // len(SERIES)))
     for number, (kind, names) in enumerate(kinds.items()):
         changes = np.full(count, np.nan)
         for layer, name in names.items():

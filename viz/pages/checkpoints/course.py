@@ -23,6 +23,7 @@ from model.training.training_log import Course, course_of
 from viz.components.view import View
 from viz.figures.axis import Axis, Scale
 from viz.figures.chart import Chart, Series
+from viz.figures.colours import ATTENTION, LOSS, SERIES
 from viz.figures.figure import About, Caption
 from viz.figures.panels import Panel, Panels
 from viz.i18n.catalogue import _
@@ -53,7 +54,7 @@ LOSSES, FILM = "course_losses", "course_film"
 MOST = 24  # checkpoints with a picture: of more the first, the last and some between
 NOTE = 36  # letters above a picture
 LONGEST = 48  # tokens of a side in a picture
-COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
+COLOURS = (LOSS, *SERIES)  # of one training, of others
 LOOK_AGAIN = 2.0  # seconds after which a folder is read again
 
 
@@ -356,7 +357,7 @@ def film_panels(frames: Sequence[tuple[str, str, Frame]], head: int, merge: bool
     for _name, step, frame in frames:
         weights, visible = frame.weights[head], frame.visible[head]
         rows, columns = Axis(Message("query"), frame.queries), Axis(Message("key"), frame.keys)
-        scale = Scale(0, 1, Message("weight"))
+        scale = Scale(0, 1, Message("weight"), colour=ATTENTION)
         note = frame.writes if len(frame.writes) <= NOTE else frame.writes[: NOTE - 1] + "…"
         panel = Panel(step, rows, columns, visible, weights, note=note, scale=scale, choose=True, summed=True)
         panels.append(grouped_panel(panel, *frame.runs) if merge else panel)

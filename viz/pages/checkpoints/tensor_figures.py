@@ -15,12 +15,13 @@ from model.analysis.weights.spectra import Leading, effective_rank, has_spectrum
 from model.message import Message
 from viz.figures.axis import Axis, Scale
 from viz.figures.chart import Chart, Series
+from viz.figures.colours import EXPECTED, FIRST, PLAIN, SERIES
 from viz.figures.figure import About, Caption
 from viz.figures.heatmap import Heatmap
 from viz.i18n.catalogue import _
 from viz.i18n.format import significant
 from viz.i18n.messages import joined
-from viz.ui.plots import EXPECTED, array
+from viz.ui.plots import array
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
 BINS = (12, 96)  # of a few values, of many
 MOST = (128, 256)  # rows and columns of a map
-COLOURS = ("#0072b2", "#d55e00")  # of one checkpoint, of the other
+COLOURS = (PLAIN, FIRST)  # of one checkpoint, of the other
 BARS = 160  # values that are drawn as bars; of more, a line
 LETTERS = 60
 TALL = 384  # CSS pixels of a map's rows together
@@ -334,7 +335,7 @@ def neighbour_chart(weight: Weight, row: int, tokenizer: Tokenizer | None) -> Ch
     meaning = Message("The rows of the table that point most nearly the same way as the chosen one.")
     about = About(meaning, [r"\cos(w_a, w_b) = \frac{w_a \cdot w_b}{\lVert w_a \rVert\, \lVert w_b \rVert}"], [nearest])
     heading = above(weight, name, f"nearest-{row}", about, sentence, f"{own} · #{row}", alt)
-    series = Series(Message("cosine"), np.arange(len(labels)), cosines.numpy(), COLOURS[0], "bars")
+    series = Series(Message("cosine"), np.arange(len(labels)), cosines.numpy(), PLAIN, "bars")
     x = Axis(Message("token of the vocabulary") if tokenizer else Message("row"), labels)
     return Chart(heading, [series], x, Axis(Message("cosine"), zero=True), tall=130, of=Message("quantity"))
 
@@ -369,7 +370,6 @@ def position_map(weight: Weight) -> Heatmap:
 TOPS = (1, 10, 100)  # of how many directions the share of the energy is said
 VECTORS = 3
 SVD = r"W = \sum_i \sigma_i\, u_i v_i^\top"
-HUES = ("#0072b2", "#d55e00", "#009e73")
 SMALL = 2048  # rows and columns of a matrix whose singular vectors are drawn
 PER_SECOND = 3e10  # floating-point operations, on two slow cores: to say how long it will take
 PATIENCE = 4.0  # seconds that a page computes without being asked
@@ -461,7 +461,7 @@ def vector_charts(weight: Weight) -> Iterator[Chart]:
     for title, place, vectors, file in sides:
         series = [
             Series(name, np.arange(len(vector)), vector.numpy(), hue)
-            for name, vector, hue in zip(names, vectors, HUES, strict=False)
+            for name, vector, hue in zip(names, vectors, SERIES, strict=False)
         ]
         about = About(
             Message("The directions that the matrix stretches most: inputs on the right, outputs on the left."),

@@ -15,6 +15,7 @@ from model.analysis.feed_forward import path_of
 from model.message import Message
 from viz.figures.axis import Axis, scale_of
 from viz.figures.chart import Chart, Series
+from viz.figures.colours import FIRST, PINNED, SECOND
 from viz.figures.figure import About
 from viz.figures.heatmap import Heatmap
 from viz.i18n.catalogue import _
@@ -26,7 +27,7 @@ from viz.state.permissions import Permission
 from viz.ui.file_field import FileField
 from viz.ui.job_view import follow, job_bar
 from viz.ui.parts import frame_of
-from viz.ui.plots import FIRST, PINNED, SECOND, array, caption, compared, lacking, tokens_axis
+from viz.ui.plots import array, caption, compared, lacking, tokens_axis
 
 if TYPE_CHECKING:
     from pandas import DataFrame

@@ -25,6 +25,7 @@ from model.analysis.feed_forward import (
 from model.message import Message
 from viz.figures.axis import Axis
 from viz.figures.chart import Chart, Series
+from viz.figures.colours import FIRST, PINNED, SECOND
 from viz.figures.figure import About
 from viz.i18n.catalogue import _
 from viz.i18n.errors import beside_pin, unless_absent
@@ -47,7 +48,7 @@ from viz.pages.feed_forward.units import (
 from viz.render.renderer import span
 from viz.state.pin import cached_for_pin
 from viz.ui.parts import explanation, frame_of
-from viz.ui.plots import FIRST, PINNED, SECOND, array, caption, lacking
+from viz.ui.plots import array, caption, lacking
 
 if TYPE_CHECKING:
     from collections.abc import Callable

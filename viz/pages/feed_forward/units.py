@@ -29,6 +29,7 @@ from model.network.transformer import Network
 from model.runtime.errors import require
 from viz.figures.axis import Axis, scale_of
 from viz.figures.chart import Chart, Series
+from viz.figures.colours import FIRST, PINNED, SECOND
 from viz.figures.figure import About
 from viz.figures.heatmap import Heatmap
 from viz.i18n.catalogue import _
@@ -37,7 +38,7 @@ from viz.i18n.format import significant
 from viz.i18n.messages import joined
 from viz.pages.feed_forward.text import layer_class, unit_formula, unit_quantity
 from viz.state.pin import cached_for_pin
-from viz.ui.plots import FIRST, PINNED, SECOND, array, caption, compared, lacking, tokens_axis, word
+from viz.ui.plots import array, caption, compared, lacking, tokens_axis, word
 
 if TYPE_CHECKING:
     from model.analysis.residual import Get

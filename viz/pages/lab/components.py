@@ -14,19 +14,16 @@ from viz.figures.figure import Figure
 from viz.i18n.catalogue import _
 from viz.render.renderer import Renderer, Table, attributes, crossed, renders
 
-BLUE, VERMILION, GREEN, PURPLE = (0, 114, 178), (213, 94, 0), (0, 158, 115), (204, 121, 167)
-WEIGHT, PLAIN, ERROR = (92, 124, 250), (128, 128, 128), (230, 159, 0)
-
 
 @dataclass(frozen=True)
 class Matrix:
     """Matrix of a calculation. values: None where it is typed; then `first` is the place of its first cell among all
-    texts. colour: red, green, blue. top: the value that is drawn darkest, if not its largest.
+    texts. colour: "#rrggbb". top: the value that is drawn darkest, if not its largest.
     """
 
     name: str
     formula: str
-    colour: tuple[int, int, int]
+    colour: str
     values: NDArray[Any] | None = None
     _: KW_ONLY
     rows: Sequence[str]

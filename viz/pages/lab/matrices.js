@@ -2,6 +2,7 @@
 // somebody types, what is computed stands there faintly until all cells are numbers again.
 
 import { unpack } from "../../web/bytes.js";
+import { channels } from "../../web/colours.js";
 import { element, firstIn, lastIn, newRoot, write } from "../../web/elements.js";
 import { exact, largest, significant } from "../../web/numbers.js";
 import { addFiles, showFiles } from "../../web/picture.js";
@@ -91,7 +92,7 @@ function build(root, header) {
  */
 function showMatrix(made, matrix, values, { texts, wrong, words }, active) {
   const { name, formula, colour, rows, columns, first, top: most } = matrix;
-  made.style.setProperty("--hue", colour.join(","));
+  made.style.setProperty("--hue", colour);
   write(made.querySelector("b"), name);
   write(made.querySelector(".formula"), formula);
   const table = made.querySelector("table");
@@ -107,7 +108,7 @@ function showMatrix(made, matrix, values, { texts, wrong, words }, active) {
       if (first < 0) {
         write(cell, byHand(values[place]));
         cell.title = exact(values[place]);
-        cell.style.background = `rgba(${colour.join(",")},${top ? 0.34 * Math.min(1, Math.abs(values[place]) / top) : 0})`;
+        cell.style.background = `rgba(${channels(colour).join(",")},${top ? 0.34 * Math.min(1, Math.abs(values[place]) / top) : 0})`;
         return;
       }
       const input = firstIn(cell);

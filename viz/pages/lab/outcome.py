@@ -16,28 +16,28 @@ from model.experiments.rule import Quantity, Verdict
 from model.message import Message
 from viz.figures.axis import Axis, Scale
 from viz.figures.chart import Chart, Series
+from viz.figures.colours import PLAIN, SERIES
 from viz.figures.figure import About, Caption
 from viz.figures.heatmap import Heatmap
 from viz.i18n.catalogue import _
 from viz.i18n.format import literal, significant, stopped
 from viz.i18n.messages import in_language
-from viz.pages.lab.components import BLUE, GREEN, PLAIN, PURPLE, VERMILION, WEIGHT, Matrices, Matrix
+from viz.pages.lab.components import Matrices, Matrix
 from viz.pages.lab.experiment import Findings, Titled
 from viz.render.view import FigureView, view
 from viz.ui.parts import Placed
-from viz.ui.plots import FIRST, FOURTH, SECOND, THIRD
 
 if TYPE_CHECKING:
     from model.experiments.engines.timing import Machine
     from model.experiments.experiment import Experiment
 
 # Of curves, in their order; with more of them the same again, dashed.
-COLOURS = (FIRST, SECOND, THIRD, FOURTH, "#009e73", "#0072b2", "#8c6d31", "#8a8a8a")
+COLOURS = SERIES[:8]
 Chip = Literal["green", "orange", "red", "gray"]
 HEIGHT, IN_KEY = 220, 8  # pixels of a plot, and of each of its curves for the key above it
 MANY = 6  # figures of one kind, of which three stand in a row
 FAINT = "59"  # opacity of a range over the seeds
-MATRICES = (PLAIN, BLUE, WEIGHT, GREEN, VERMILION, PURPLE)  # colours of a calculation's matrices, in their order
+MATRICES = (PLAIN, *SERIES[:5])  # colours of a calculation's matrices, in their order
 CHIPS: dict[Verdict, Chip] = {
     Verdict.HOLDS: "green",
     Verdict.ONLY_IF: "orange",

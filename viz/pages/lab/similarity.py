@@ -32,6 +32,7 @@ from model.message import Message
 from viz.components.view import live
 from viz.figures.axis import Axis
 from viz.figures.chart import Chart, Series
+from viz.figures.colours import FIRST, KEY, PINNED, PLAIN, QUERY
 from viz.figures.figure import About, Caption
 from viz.i18n.catalogue import _
 from viz.i18n.errors import unless_absent
@@ -42,14 +43,13 @@ from viz.pages.lab.head_choice import choose_head, head_panels, marked, mean, ti
 from viz.render.view import view
 from viz.state.pin import cached_for_pin
 from viz.state.session import Selection, Session, attention_kinds, choose_attention, current_session
-from viz.ui.plots import PINNED, array, caption
+from viz.ui.plots import array, caption
 
 if TYPE_CHECKING:
     from model.capture.trace import Trace
     from viz.state.inputs import Inputs
 
 NAMES = ("q", "a", "b")
-COLOURS = ("#0072b2", "#d55e00", "#e69f00")
 Places = tuple[tuple[float, float], ...]
 # A counter-example: b has the larger dot product with q, a the larger cosine.
 COUNTER: Places = ((3.0, 0.5), (1.5, -0.5), (1.5, 3.0))
@@ -175,7 +175,7 @@ def vectors(places: Places) -> Vectors:
     sentence = Message("q is the query, a and b are keys; dotted: each key's shadow on q")
     above = Caption(Message("Drag a tip"), "vectors", str(places), sentence=sentence, about=ABOUT_PLANE)
     named, drag = dict(zip(NAMES, places, strict=True)), {"drag": Message("drag, or move with the arrow keys")}
-    return Vectors(above, named, COLOURS, tall=340, words=drag)
+    return Vectors(above, named, (QUERY, KEY, FIRST), tall=340, words=drag)
 
 
 def plane_verdict(places: Places) -> str:
@@ -304,7 +304,7 @@ def rank(trace: Trace, kind: AttentionKind, chosen: Selection) -> Ranked:
 
 def scatter(inputs: Inputs, ranked: Ranked, pinned: Ranked | None, query: str) -> Chart:
     """Each key at its cosine and its dot product."""
-    series = [dots_of(Message("keys"), ranked, COLOURS[1])]
+    series = [dots_of(Message("keys"), ranked, KEY)]
     if pinned is not None:
         series.append(dots_of(Message("pinned"), pinned, PINNED))
     rho = ranked.keys.correlation
@@ -322,7 +322,7 @@ def dots_of(name: str, ranked: Ranked, colour: str) -> Series:
 def query_chart(inputs: Inputs, own: Agreement, other: Agreement | None, side: str, chosen: Selection) -> Chart:
     """The rank correlation of each query of the chosen head."""
     places, head = own.queries.numpy(), (chosen.layer, chosen.head)
-    series = [Series(Message("now"), places, array(own.correlation[head]), COLOURS[0], "dots")]
+    series = [Series(Message("now"), places, array(own.correlation[head]), PLAIN, "dots")]
     if other is not None and other.correlation.shape == own.correlation.shape:
         series.append(Series(Message("pinned"), places, array(other.correlation[head]), PINNED, "dots"))
     name = Message("Each query of head {layer}.{head}", layer=chosen.layer + 1, head=chosen.head + 1)

@@ -25,6 +25,7 @@ from model.runtime.device import exact
 from model.runtime.errors import require
 from viz.figures.axis import Axis
 from viz.figures.chart import Chart, Series
+from viz.figures.colours import ATTENTION, EXPECTED, FIRST, PINNED, SECOND, THIRD
 from viz.figures.figure import About, Caption
 from viz.i18n.catalogue import _
 from viz.i18n.format import in_turn, literal, sides, significant, token_sign, tokens
@@ -34,7 +35,7 @@ from viz.pages.lab.experiment import Findings, Instrument, Live, percent
 from viz.render.view import view
 from viz.state.session import attention_kinds, choose, choose_attention, current_session
 from viz.ui.parts import frame_of
-from viz.ui.plots import EXPECTED, PINNED, array
+from viz.ui.plots import array
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -47,7 +48,6 @@ SLIDER = [float(f"{value:.3g}") for value in np.geomspace(0.01, 100, 81)]
 
 
 TEMPERATURES = [float(value) for value in np.geomspace(0.01, 100, 121)]
-WEIGHT, LARGEST, SMALL = "#5c7cfa", "#d55e00", "#009e73"
 MOST = 64  # bars
 
 
@@ -205,7 +205,7 @@ def bars(subject: Subject, temperature: float) -> Chart:
     largest = np.sort(np.argsort(-array(weights), kind="stable")[:MOST])
     places = np.arange(len(largest))
     name = Message("at T = {temperature}", temperature=significant(temperature))
-    series = [Series(name, places, array(weights)[largest], WEIGHT, "bars")]
+    series = [Series(name, places, array(weights)[largest], ATTENTION, "bars")]
     if temperature != 1:
         before = array(subject.scores.softmax(dim=-1))[largest]
         series.insert(0, Series(Message("at T = 1"), places, before, EXPECTED, "bars"))
@@ -242,9 +242,9 @@ def curves(subject: Subject, temperature: float) -> Chart:
     saturations = saturation(subject.scores, TEMPERATURES)
     xs = np.array(TEMPERATURES)
     series = [
-        Series(Message("largest weight"), xs, array(saturations.largest), LARGEST),
-        Series(Message("entropy / ln n"), xs, array(saturations.entropy), SMALL),
-        Series("‖∂w/∂s‖", xs, array(saturations.derivative), WEIGHT),
+        Series(Message("largest weight"), xs, array(saturations.largest), FIRST),
+        Series(Message("entropy / ln n"), xs, array(saturations.entropy), SECOND),
+        Series("‖∂w/∂s‖", xs, array(saturations.derivative), THIRD),
     ]
     if subject.pinned is not None:
         other = saturation(subject.pinned, TEMPERATURES)

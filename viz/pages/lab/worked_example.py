@@ -25,10 +25,11 @@ from model.inference.text_model import TextModel
 from model.message import Message
 from model.network.attention import Scaled, Scores, Weights
 from viz.components.view import live
+from viz.figures.colours import ATTENTION, FIRST, KEY, OUTPUT, PLAIN, QUERY, VALUE
 from viz.figures.figure import About, Caption
 from viz.i18n.catalogue import _
 from viz.i18n.format import significant
-from viz.pages.lab.components import BLUE, ERROR, GREEN, PLAIN, PURPLE, VERMILION, WEIGHT, Matrices, Matrix
+from viz.pages.lab.components import Matrices, Matrix
 from viz.pages.lab.experiment import Findings, Instrument, Live
 from viz.render.view import view
 from viz.state.session import choose, current_session
@@ -36,7 +37,7 @@ from viz.state.session import choose, current_session
 if TYPE_CHECKING:
     from torch import Tensor
 
-COLOURS = {"X": PLAIN, "W_Q": BLUE, "W_K": VERMILION, "W_V": GREEN}
+COLOURS = {"X": PLAIN, "W_Q": QUERY, "W_K": KEY, "W_V": VALUE}
 # The weights are rounded to multiples of this.
 STEPS = {"half": 0.5, "tenth": 0.1, "hundredth": 0.01}
 LONGEST = 400  # letters in the address
@@ -125,24 +126,24 @@ def matrices(steps: Steps, texts: Sequence[str], step: float, wrong: tuple[int, 
     lines: dict[str, Sequence[Matrix]] = {
         Message("Inputs and weights, to be typed into"): typed_matrices(),
         Message("Queries, keys and values"): [
-            of_inputs("Q", "X W_Q", BLUE, steps.query.numpy()),
-            of_inputs("K", "X W_K", VERMILION, steps.key.numpy()),
-            of_inputs("V", "X W_V", GREEN, steps.value.numpy()),
+            of_inputs("Q", "X W_Q", QUERY, steps.query.numpy()),
+            of_inputs("K", "X W_K", KEY, steps.key.numpy()),
+            of_inputs("V", "X W_V", VALUE, steps.value.numpy()),
         ],
         Message("A row for each query, a column for each key"): [
             of_queries(Message("Scores"), "Q Kᵀ", PLAIN, steps.scores.numpy()),
             of_queries(Message("Scaled"), scale, PLAIN, steps.scaled.numpy()),
-            of_queries(Message("Weights"), "softmax", WEIGHT, steps.weights.numpy(), top=1.0),
-            of_queries(Message("Rounded"), Message("to {step}", step=step), WEIGHT, rounded, top=1.0),
+            of_queries(Message("Weights"), "softmax", ATTENTION, steps.weights.numpy(), top=1.0),
+            of_queries(Message("Rounded"), Message("to {step}", step=step), ATTENTION, rounded, top=1.0),
         ],
         Message("Weighted values: each key's value times its weight"): [
-            Matrix(query, "w · V", GREEN, weighted.numpy(), rows=values, columns=inputs, top=top)
+            Matrix(query, "w · V", VALUE, weighted.numpy(), rows=values, columns=inputs, top=top)
             for query, weighted in zip(queries, steps.weighted, strict=True)
         ],
         Message("Their sums: the outputs"): [
-            of_inputs(Message("Outputs"), Message("weights · V"), PURPLE, steps.outputs.numpy()),
-            of_inputs(Message("Rounded outputs"), Message("rounded · V"), PURPLE, outputs),
-            of_inputs(Message("Error"), Message("of the rounding"), ERROR, outputs - steps.outputs.numpy(), top=top),
+            of_inputs(Message("Outputs"), Message("weights · V"), OUTPUT, steps.outputs.numpy()),
+            of_inputs(Message("Rounded outputs"), Message("rounded · V"), OUTPUT, outputs),
+            of_inputs(Message("Error"), Message("of the rounding"), FIRST, outputs - steps.outputs.numpy(), top=top),
         ],
     }
     stamp = f"{' '.join(texts)} {step} {steps.factor}"

@@ -12,12 +12,13 @@ from model.analysis.kv_cache import CacheSize, formula, measure, numbers_per_tok
 from model.message import Message
 from viz.figures.axis import Axis
 from viz.figures.chart import Chart, Series
+from viz.figures.colours import EXPECTED, FIRST
 from viz.figures.figure import About, Caption
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
 from viz.i18n.format import as_sentence, bytes_text, in_turn, literal
 from viz.ui.parts import expander
-from viz.ui.plots import EXPECTED, FIRST, stamp
+from viz.ui.plots import stamp
 
 if TYPE_CHECKING:
     from streamlit.delta_generator import DeltaGenerator

@@ -2,15 +2,16 @@
 
 import { cleared, contextOf, element, hatch } from "../../web/elements.js";
 import { significant } from "../../web/numbers.js";
-import { DIFFERENCE, HUE, SIGNED } from "../../web/colours.js";
-import { MARK, ODD_COLOUR, ODD_PIXEL, shortened } from "../../web/pens.js";
+import { ATTENTION, channels, DIFFERENCE, HUE, KEY, ODD_COLOUR, OUTPUT, PINNED, PLAIN, RESIDUAL, SIGNED, VALUE } from "../../web/colours.js";
+import { MARK, ODD_PIXEL, shortened } from "../../web/pens.js";
 import { isAttention, LINE, sidesOf, SPACE, stripHeight, THUMB, TOKEN_LINES } from "./map_layout.js";
 
 /** @type {Record<string, string>} */
-const ACCENTS = { "self-attention": "#0072b2", "cross-attention": "#d55e00", "feed-forward": "#009e73", recurrence: "#009e73", output: "#cc79a7" };
-const STREAM = "rgba(128,130,150,0.62)";
-const CHANGED = "rgba(0,140,110,0.7)"; // of the stream, where differences from the pin are shown
-const [KEYS, VALUES, ACTIVE] = ["#d55e00", "#009e73", [0, 158, 115]];
+const ACCENTS = { "self-attention": ATTENTION, "cross-attention": ATTENTION, "feed-forward": PLAIN, recurrence: PLAIN, output: OUTPUT };
+/** @param {number} alpha */
+const residual = (alpha) => `rgba(${channels(RESIDUAL).join(",")},${alpha})`;
+const STREAM = residual(0.62);
+const CHANGED = `rgba(${DIFFERENCE[1].join(",")},0.7)`; // of the stream, where differences from the pin are shown
 export const LEVELS = 65534;
 export const ODD_LEVEL = 65535; // not a number, or infinite
 
@@ -24,7 +25,7 @@ export function ramp(hues) {
   });
 }
 
-const RAMPS = { weight: ramp([HUE]), active: ramp([ACTIVE]), signed: ramp(SIGNED), difference: ramp(DIFFERENCE) };
+const RAMPS = { weight: ramp([HUE]), active: ramp([channels(PLAIN)]), signed: ramp(SIGNED), difference: ramp(DIFFERENCE) };
 
 // Maps side by side, a pixel a cell; a cell of level 0 stays empty. tops: for each map the level drawn darkest.
 /**
@@ -233,7 +234,7 @@ function drawMemory(pen, place, header) {
   const aside = y === encoder.rows.at(-1).middle; // from the right end of a norm, else from the top
   const turn = aside ? y : encoder.rows.at(-1).top - 0.4 * place.settings.gap - 4;
   const thick = { most: 6 };
-  [KEYS, VALUES].forEach((colour, strand) => {
+  [KEY, VALUE].forEach((colour, strand) => {
     const at = place.trunk + 4 * strand;
     const begin = [...(aside ? [] : [[x + 4 * strand, y]]), [aside ? x : x + 4 * strand, turn + 4 * strand], [at, turn + 4 * strand]];
     rows.forEach((/** @type {any} */ { items, low }, /** @type {number} */ index) => {
@@ -278,7 +279,7 @@ function drawGuesses(pen, { labels, probabilities, pinned }, item) {
     const y = item.y + item.title + index * SPACE.guess;
     pen.text(shortened(label), item.x + name, y + SPACE.guess / 2, { align: "right", token: true });
     pen.box(item.x + name + 8, y + 3, Math.max(1, room * probabilities[index]), SPACE.guess - 6, ACCENTS.output);
-    if (pinned) pen.box(item.x + name + 7 + room * pinned[index], y, 2, SPACE.guess, "rgba(150,60,190,1)");
+    if (pinned) pen.box(item.x + name + 7 + room * pinned[index], y, 2, SPACE.guess, PINNED);
     pen.text(significant(probabilities[index]), item.x + name + 14 + room * Math.max(probabilities[index], pinned?.[index] ?? 0), y + SPACE.guess / 2, {});
   });
 }
@@ -352,9 +353,9 @@ function drawItem(pen, item, view) {
 function drawTokens(pen, { chips }, { lit, chosen }) {
   for (const { text, x, y, width, side, position, special } of chips) {
     const marked = width > 0 && lit?.[side] === position;
-    if (width) pen.frame(x, y, width, SPACE.chip - 2, { radius: 4, width: 0, fill: marked ? MARK : "rgba(128,130,150,0.16)" });
+    if (width) pen.frame(x, y, width, SPACE.chip - 2, { radius: 4, width: 0, fill: marked ? MARK : residual(0.16) });
     if (width && chosen.side === side && chosen.position === position) pen.frame(x + 1, y + 1, width - 2, SPACE.chip - 4, { radius: 4, width: 2, colour: MARK });
-    pen.text(text, x + 5, y + SPACE.chip / 2 - 1, { token: width > 0, marked: false, colour: marked ? "#fff" : undefined, faint: special });
+    pen.text(text, x + 5, y + SPACE.chip / 2 - 1, { token: width > 0, marked: false, colour: marked ? "background" : undefined, faint: special });
   }
 }
 
@@ -366,7 +367,7 @@ export function drawMap(pen, place, view) {
     for (const layer of new Set(stack.rows.map((/** @type {any} */ row) => row.layer).filter((/** @type {number} */ layer) => layer !== null))) {
       const rows = stack.rows.filter((/** @type {any} */ row) => row.layer === layer);
       const [top, low] = [rows.at(-1).top - 4, rows[0].low + 4];
-      pen.frame(stack.x, top, stack.width, low - top, { radius: 8, width: 0, fill: "rgba(128,130,150,0.08)" });
+      pen.frame(stack.x, top, stack.width, low - top, { radius: 8, width: 0, fill: residual(0.08) });
       layers.push([header.words.layer.replace("{number}", layer + 1), stack.x + 9, low - 7]);
     }
     drawStream(pen, place, stack, header);

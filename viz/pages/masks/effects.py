@@ -11,6 +11,7 @@ from model.capture.trace import AttentionKind, Trace
 from model.message import Message
 from viz.figures.axis import Axis, Scale
 from viz.figures.chart import Chart, Series
+from viz.figures.colours import EXPECTED, FIRST, PINNED
 from viz.figures.panels import Panels
 from viz.i18n.format import significant, token_sign
 from viz.i18n.messages import joined
@@ -18,10 +19,10 @@ from viz.i18n.names import attention_title, side_title
 from viz.pages.masks.figures import WORDS, largest
 from viz.pages.masks.text import about_predictions, about_tops, about_where
 from viz.state.inputs import Inputs, Selection
-from viz.ui.plots import PINNED, array, caption, head_panel
+from viz.ui.plots import array, caption, head_panel
 
 TOPS = 5  # predicted tokens
-NOW, BEFORE = "#0072b2", "#8a8f98"
+NOW, BEFORE = FIRST, EXPECTED
 
 
 def where_panels(

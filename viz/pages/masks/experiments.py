@@ -19,6 +19,7 @@ from model.message import Message
 from model.network.attention import Masked, Weights
 from viz.figures.axis import Axis, Scale
 from viz.figures.chart import Chart, Series
+from viz.figures.colours import ATTENTION, SECOND
 from viz.figures.panels import Panel, Panels
 from viz.i18n.catalogue import _
 from viz.i18n.format import significant, token_code
@@ -36,8 +37,6 @@ if TYPE_CHECKING:
     from model.analysis.comparison import Comparison
     from viz.state.inputs import Inputs, Selection
 
-LEAK = "#d55e00"
-
 
 def future_chart(inputs: Inputs, current_changes: Sequence[Intervention], place: int) -> tuple[Chart, str]:
     """Change of the outputs before a token that is changed: with the causal mask, without it, and with the changes that
@@ -50,7 +49,7 @@ def future_chart(inputs: Inputs, current_changes: Sequence[Intervention], place:
     kind = self_attention(model.network)
     variants: list[tuple[str, Sequence[Intervention], str, bool]] = [
         (Message("with the causal mask"), [Causal(kind, True)], NOW, False),
-        (Message("without it"), without_causal_mask(model.network), LEAK, False),
+        (Message("without it"), without_causal_mask(model.network), SECOND, False),
     ]
     if current_changes:
         variants.append((Message("as changed above"), current_changes, BEFORE, True))
@@ -243,7 +242,7 @@ def _order_panel(
     title = joined(" ", "Δ", name) if difference else Message("{name}, pinned", name=name) if pinned else name
     note = Message("row sums {low} to {high}", low=plain(order.sums.min()), high=plain(order.sums.max()))
     top = largest(values)
-    scale = Scale(-top, top, difference=True) if difference else Scale(0.0, 1.0)
+    scale = Scale(-top, top, difference=True) if difference else Scale(0.0, 1.0, colour=ATTENTION)
     line = int(pinned)
     return Panel(title, *axes(trace, kind), seen, values, note=note, scale=scale, pinned=pinned, line=line, summed=True)
 

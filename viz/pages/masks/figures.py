@@ -14,6 +14,7 @@ from model.capture.interventions import ChangedMask
 from model.capture.trace import AttentionKind, Trace
 from model.message import Message
 from viz.figures.axis import Axis, Scale
+from viz.figures.colours import ATTENTION
 from viz.figures.panels import Panel, Panels
 from viz.i18n.catalogue import _
 from viz.i18n.format import sides, significant, token_code, tokens
@@ -113,7 +114,7 @@ def flow_panels(inputs: Inputs, before: Trace, kind: AttentionKind, chosen: Sele
         visible = of_head(each.visible(path), chosen.head)
         changed = visible != of_head(before.visible(path), chosen.head)
         for name, title in names.items():
-            scale = Scale(0.0, 1.0) if name == "weights" else Scale(-tops[name], tops[name])
+            scale = Scale(0.0, 1.0, colour=ATTENTION) if name == "weights" else Scale(-tops[name], tops[name])
             values, title = stages[name][number], joined(": ", line, title) if len(lines) > 1 else title
             if difference and inputs.comparison and each is trace:
                 values, scale, title = _difference(inputs.comparison, f"{path}.{name}", chosen.head, values, title)

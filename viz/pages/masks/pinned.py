@@ -17,12 +17,12 @@ from model.inference.text_model import TextModel
 from model.message import Message
 from model.runtime.errors import require
 from viz.figures.chart import Series
+from viz.figures.colours import PINNED
 from viz.i18n.catalogue import _
 from viz.i18n.errors import beside_pin
 from viz.i18n.format import no_predictions, significant
 from viz.i18n.messages import joined
 from viz.pages.masks.figures import of_head
-from viz.ui.plots import PINNED
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -25,6 +25,8 @@ from model.network.config import NETWORK_OPTIONS
 from model.text.tokenizer import Tokens
 from viz.figures.axis import Axis, Scale
 from viz.figures.chart import Chart, Series
+from viz.figures.colours import EXPECTED, PINNED
+from viz.figures.colours import LOSS as LOSS_COLOUR
 from viz.figures.figure import About
 from viz.figures.heatmap import Heatmap
 from viz.i18n.catalogue import _
@@ -40,7 +42,7 @@ from viz.state.texts import first_source, typed
 from viz.ui.choice_row import ChoiceRow
 from viz.ui.fields import Field, number_field, parse, written
 from viz.ui.parts import Drawing, Placed, Views, classes, data_table, expander, explanation, frame_of, no_views
-from viz.ui.plots import PINNED, array, caption
+from viz.ui.plots import array, caption
 
 if TYPE_CHECKING:
     from viz.state.inputs import Inputs
@@ -191,8 +193,6 @@ def explain(model: TextModel) -> None:
 
 # One text in a checkpoint as it was trained, and with other position settings.
 
-NOW, BEFORE = "#0072b2", "#8a6a00"
-
 
 @dataclass(frozen=True)
 class Pass:
@@ -297,9 +297,9 @@ def measured(model: TextModel) -> Message:
 
 def losses_chart(inputs: Inputs, both: BeforeAfter) -> Chart:
     """The loss of each token, as trained dashed."""
-    series = [Series(Message("now"), both.places, array(both.now.losses), NOW)]
+    series = [Series(Message("now"), both.places, array(both.now.losses), LOSS_COLOUR)]
     if both.before is not None and both.before is not both.now:
-        series.append(Series(Message("as trained"), both.places, array(both.before.losses), BEFORE, dash=True))
+        series.append(Series(Message("as trained"), both.places, array(both.before.losses), EXPECTED, dash=True))
     pinned = pinned_losses(inputs, both)
     if pinned is not None:
         series.append(Series(Message("pinned"), both.places, array(pinned), PINNED, dash=True))

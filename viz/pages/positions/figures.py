@@ -16,6 +16,7 @@ from plotly.subplots import make_subplots
 
 from viz.components.registry import component, pack
 from viz.components.view import PackedView, View
+from viz.figures.colours import KEY, QUERY
 from viz.figures.figure import Caption
 from viz.render.renderer import about_header
 from viz.render.view import about_click
@@ -27,7 +28,7 @@ GRID = "rgba(128,128,128,0.22)"
 DOTS = 50  # positions along a plane, and along a panel: where there are more, dots would be a band
 DOTS_OF_PANEL = 32
 PANEL, ABOVE = 96, 42  # pixels of a panel's height, and of the room for its titles
-DIVERGING = [[0, "rgb(213,94,0)"], [0.5, "rgba(128,128,128,0)"], [1, "rgb(0,114,178)"]]
+DIVERGING = [[0, KEY], [0.5, "rgba(128,128,128,0)"], [1, QUERY]]
 
 
 @dataclass(frozen=True)

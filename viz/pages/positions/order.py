@@ -21,6 +21,7 @@ from model.network.positions import NoPositions
 from model.text.tokenizer import Tokens
 from viz.figures.axis import Axis, scale_of
 from viz.figures.chart import Chart, Series
+from viz.figures.colours import FIRST, PINNED, SECOND
 from viz.figures.figure import About
 from viz.figures.heatmap import Heatmap
 from viz.i18n.catalogue import _
@@ -33,13 +34,11 @@ from viz.state.position_override import as_trained
 from viz.state.session import current_session
 from viz.ui.choice_row import ChoiceRow
 from viz.ui.parts import Drawing, Placed, Views, data_table, expander, explanation, frame_of, no_views
-from viz.ui.plots import PINNED, array, caption, compared
+from viz.ui.plots import array, caption, compared
 
 if TYPE_CHECKING:
     from model.capture.trace import Trace
     from viz.state.inputs import Inputs
-
-OFF, ON = "#009e73", "#d55e00"
 
 
 @dataclass(frozen=True)
@@ -175,7 +174,7 @@ RUNS = Message("positions off"), Message("positions as they are")
 
 def differences_chart(inputs: Inputs, order: list[int], pair: Reversals, before: Reversals | None) -> Chart:
     """Distance that each token's state moves, without positions and with them."""
-    runs: list[tuple[str, Reversal, str, str]] = list(zip(RUNS, pair, (OFF, ON), ("line", "line"), strict=True))
+    runs: list[tuple[str, Reversal, str, str]] = list(zip(RUNS, pair, (FIRST, SECOND), ("line", "line"), strict=True))
     for name, each, mark in zip(RUNS, before or (), ("dots", "line"), strict=False):
         runs.append((Message("{name}, pinned", name=name), each, PINNED, mark))
     sequence = np.argsort(order)

@@ -20,6 +20,7 @@ from model.text.tokenizer import Tokenizer, Tokens
 from viz.components.view import live
 from viz.figures.axis import Axis, scale_of
 from viz.figures.chart import Chart, Series
+from viz.figures.colours import EXPECTED, FIFTH, FIRST, FOURTH, PINNED, PLAIN, QUERY, SECOND, THIRD
 from viz.figures.figure import About
 from viz.figures.heatmap import Heatmap
 from viz.i18n.catalogue import _
@@ -30,7 +31,7 @@ from viz.state.position_override import position_name
 from viz.state.session import choose, current_session
 from viz.ui.choice_row import ChoiceRow
 from viz.ui.parts import Drawing, Views, classes, data_table, expander, explanation, frame_of
-from viz.ui.plots import PINNED, array, caption, compared, lacking
+from viz.ui.plots import array, caption, compared, lacking
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -39,12 +40,12 @@ if TYPE_CHECKING:
 
 WIDE = 256  # channels that a heatmap shows one by one
 COLOURS = {
-    "plain": "#5b7083",
-    "times": "#0072b2",
-    "over": "#8a6fb0",
-    "positions": "#d55e00",
-    "types": "#cc79a7",
-    "sum": "#009e73",
+    "plain": PLAIN,
+    "times": SECOND,
+    "over": THIRD,
+    "positions": FIRST,
+    "types": FOURTH,
+    "sum": FIFTH,
 }
 TABLE, NORMS, SIDE = "embedding", "norms", "side"
 
@@ -234,7 +235,6 @@ def on_norm(clicked: dict[str, Any]) -> None:
 # Tokens beside each other: the nearest of the vocabulary, and a plane on which the text's lie.
 
 NEAREST = 12
-OWN, OTHER, QUERY = "#0072b2", "#8a949e", "#d55e00"
 PLANE = "plane_view"
 
 
@@ -244,7 +244,7 @@ def nearest_chart(chosen: Chosen) -> Chart:
     ids, cosines = nearest(chosen.matrix, int(token), NEAREST)
     labels = [chosen.tokenizer.label(each) for each in ids.tolist()]
     before, sentence = _pinned_cosines(chosen, int(token), ids)
-    series = [Series(Message("cosine"), np.arange(len(labels)), array(cosines), OWN, "bars"), *before]
+    series = [Series(Message("cosine"), np.arange(len(labels)), array(cosines), FIRST, "bars"), *before]
     listed = ", ".join(f"{name} {significant(value)}" for name, value in zip(labels, cosines.tolist(), strict=True))
     counted = Message("of {count} in the embedding, by cosine", count=f"{len(chosen.matrix):,}")
     about = About(
@@ -290,11 +290,11 @@ def plane_chart(chosen: Chosen) -> Chart:
         ids, _cosines = nearest(chosen.matrix, tokens.ids[chosen.query], NEAREST)
         near, labels = chosen.matrix[ids].float() * chosen.factor, chosen.tokenizer.tokens(ids.tolist()).labels
     plane = principal_plane(torch.cat([own, near]))
-    colours = [QUERY if place == chosen.query else OWN for place in range(len(tokens))]
-    text = _dots(Message("text"), plane.project(own), OWN, tokens.labels)
+    colours = [QUERY if place == chosen.query else FIRST for place in range(len(tokens))]
+    text = _dots(Message("text"), plane.project(own), FIRST, tokens.labels)
     series = [replace(text, side=chosen.side, colours=colours)]
     if labels:
-        series.append(_dots(Message("nearest to the chosen token"), plane.project(near), OTHER, labels))
+        series.append(_dots(Message("nearest to the chosen token"), plane.project(near), EXPECTED, labels))
     if other is not None:
         series.append(_dots(Message("pinned"), plane.project(other.float()), PINNED))
     first, second = (significant(100 * share) for share in plane.shares)

@@ -16,16 +16,16 @@ from model.analysis.logit_lens import LayerReading, last_stack, read_layers, str
 from model.message import Message
 from viz.figures.axis import Axis, Scale
 from viz.figures.chart import Chart, Series
+from viz.figures.colours import EXPECTED, FIRST, OUTPUT, PINNED, PLAIN, SECOND
 from viz.figures.heatmap import Heatmap
 from viz.i18n.catalogue import _
 from viz.i18n.messages import joined
 from viz.pages.predictions.text import about_layers, about_lens
 from viz.ui.parts import frame_of
-from viz.ui.plots import PINNED, array, caption, word
-from viz.ui.prediction import GOOD, LOSS, Subject, difference_scale, visible
+from viz.ui.plots import array, caption, word
+from viz.ui.prediction import Subject, difference_scale, visible
 
 SHADES = ("top", "final", "entropy")
-ACTUAL = "#d55e00"
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,12 @@ def shades(reading: LayerReading, shade: str) -> NDArray[np.float32]:
 def lens_map(subject: Subject, readings: Readings, shade: str) -> Heatmap:
     """Position × layer: each layer's top token, shaded by its probability, by the final token's, or by the entropy."""
     values, title = shades(readings.own, shade), shade_name(shade)
-    scale = Scale(0, 1.0 if shade != "entropy" else max(float(values.max()), 1e-9), title)
+    scale = Scale(
+        0,
+        1.0 if shade != "entropy" else max(float(values.max()), 1e-9),
+        title,
+        colour=OUTPUT if shade != "entropy" else PLAIN,
+    )
     if subject.differing and readings.pinned is not None:
         values = values - shades(readings.pinned, shade)
         scale = difference_scale(values, joined(" ", "Δ", title))
@@ -180,8 +185,8 @@ def entropy_chart(subject: Subject, readings: Readings) -> Chart:
     own = readings.own.entropy
     xs = np.arange(len(own), dtype=np.float32)
     series = [
-        Series(subject.question(at), xs, array(own[:, at]), LOSS),
-        Series(Message("mean over positions"), xs, array(own.mean(dim=1)), GOOD),
+        Series(subject.question(at), xs, array(own[:, at]), FIRST),
+        Series(Message("mean over positions"), xs, array(own.mean(dim=1)), EXPECTED),
     ]
     if readings.pinned is not None and subject.pinned_at(at) is not None:
         series.append(Series(Message("pinned"), xs, array(readings.pinned.entropy[:, at]), PINNED, dash=True))
@@ -195,14 +200,14 @@ def _followed(subject: Subject, readings: Readings, part: Callable[[LayerReading
     tokens = readings.wanted[:, at].tolist()
     xs = np.arange(readings.own.top.shape[0], dtype=np.float32)
     series = []
-    for index, (token, colour) in enumerate(zip(dict.fromkeys(tokens), (LOSS, ACTUAL), strict=False)):
+    for index, (token, colour) in enumerate(zip(dict.fromkeys(tokens), (OUTPUT, FIRST), strict=False)):
         name = visible(subject.label(token))
         series.append(Series(name, xs, array(part(readings.own)[index, :, at]), colour))
         if readings.pinned is not None and subject.pinned_at(at) is not None:
             other = part(readings.pinned)[index, :, at].float()
             values = array(other.masked_fill(other < 0, torch.nan))
             name = Message("{token} (pinned)", token=name)
-            series.append(Series(name, xs, values, PINNED if not index else GOOD, dash=True))
+            series.append(Series(name, xs, values, PINNED if not index else SECOND, dash=True))
     return series
 
 

@@ -14,14 +14,15 @@ from model.analysis.predictions import UNKNOWN, entropies, perplexity
 from model.message import Message
 from viz.figures.axis import Axis, Scale
 from viz.figures.chart import Chart, Series
+from viz.figures.colours import DIFFERENCE, LOSS, OUTPUT, PINNED
 from viz.figures.heatmap import Heatmap
 from viz.i18n.format import significant
 from viz.i18n.messages import joined
 from viz.pages.predictions.components import Column, Ranking
 from viz.pages.predictions.text import about_losses, about_position, about_top
 from viz.ui.parts import frame_of
-from viz.ui.plots import PINNED, array, caption, word
-from viz.ui.prediction import BITS, GOOD, LOSS, Subject, difference_scale, gathered, visible
+from viz.ui.plots import array, caption, word
+from viz.ui.prediction import BITS, Subject, difference_scale, gathered, visible
 
 COLUMNS = 6  # of the heatmap: the most probable tokens of each position
 ROWS = 12  # of the list of one position
@@ -35,8 +36,8 @@ def losses_chart(subject: Subject) -> Chart:
     if differing and other is not None:
         name, quantity = Message("Difference from the pinned log-probability"), Message("ln p − ln p′ (nats)")
         values = subject.at_places(other - own)
-        colours = ["rgb(150,60,190)" if value < 0 else "rgb(0,140,110)" for value in values]
-        series = [Series("ln p − ln p′", places, values, GOOD, "bars", colours=colours)]
+        colours = [DIFFERENCE[int(value >= 0)] for value in values]
+        series = [Series("ln p − ln p′", places, values, DIFFERENCE[1], "bars", colours=colours)]
     else:
         name, quantity = Message("Loss per token"), Message("loss −ln p (nats)")
         series = [Series(Message("loss"), places, subject.at_places(own), LOSS, "bars")]
@@ -100,7 +101,7 @@ def loss_note(subject: Subject) -> str:
 def top_map(subject: Subject) -> Heatmap:
     """The most probable tokens of every position, by rank."""
     best, tokens = subject.log_probabilities.topk(min(COLUMNS, subject.logits.shape[-1]), dim=-1)
-    values, scale = array(best.exp()), Scale(0, 1, Message("probability"))
+    values, scale = array(best.exp()), Scale(0, 1, Message("probability"), colour=OUTPUT)
     other = subject.pinned_log_probabilities
     if subject.differing and other is not None:
         values = array(best - other.gather(-1, tokens))
@@ -138,7 +139,7 @@ def measures(subject: Subject, position: int, tokens: Sequence[int], pinned: Ten
     """Probabilities of these tokens at a position, beside those of the pinned log-probabilities."""
     own = subject.log_probabilities[position]
     columns = [
-        Column(Message("probability"), gathered(own.exp(), tokens), "p", "bar", LOSS),
+        Column(Message("probability"), gathered(own.exp(), tokens), "p", "bar", OUTPUT),
         Column(Message("log-probability"), gathered(own, tokens), "ln p"),
     ]
     if pinned is not None:

@@ -16,6 +16,7 @@ from model.message import Message
 from model.runtime.device import exact
 from viz.figures.axis import Axis
 from viz.figures.chart import Chart, Series
+from viz.figures.colours import EXPECTED, FIRST, OUTPUT, PINNED, SECOND
 from viz.figures.figure import Caption
 from viz.i18n.catalogue import _
 from viz.i18n.format import significant
@@ -23,14 +24,14 @@ from viz.i18n.messages import joined
 from viz.pages.predictions.components import Column, Ranking
 from viz.pages.predictions.text import about_drawn, about_rank, about_saturation
 from viz.ui.parts import frame_of
-from viz.ui.plots import PINNED, array, caption, stamp
-from viz.ui.prediction import GOOD, LOSS, Subject
+from viz.ui.plots import array, caption, stamp
+from viz.ui.prediction import Subject
 
 ROWS = 14
 TEMPERATURE, TOP_K, TOP_P = "temperature", "top_k", "top_p"  # keys of the sliders, and their names in the address
 LIMITS = [1, 2, 3, 4, 5, 8, 10, 20, 30, 50, 100, 200, 500, 1000, 0]  # of top-k; 0: none
 TEMPERATURES = [float(value) for value in np.geomspace(0.05, 20, 41)]
-BEFORE, AFTER = "#8a8fa3", LOSS
+BEFORE, AFTER = EXPECTED, OUTPUT
 
 
 def sampling_sliders(vocabulary: int) -> Sampling:
@@ -110,9 +111,9 @@ def saturation_chart(subject: Subject, temperature: float) -> Chart:
     curves, here = saturation(logits, TEMPERATURES), saturation(logits, [temperature])
     xs, largest = np.array(TEMPERATURES, np.float32), Message("largest probability")
     series = [
-        Series(largest, xs, array(curves.largest), LOSS),
-        Series(Message("entropy / ln n"), xs, array(curves.entropy), GOOD),
-        Series("‖∂softmax‖", xs, array(curves.derivative), "#d55e00"),
+        Series(largest, xs, array(curves.largest), OUTPUT),
+        Series(Message("entropy / ln n"), xs, array(curves.entropy), FIRST),
+        Series("‖∂softmax‖", xs, array(curves.derivative), SECOND),
     ]
     if (other := subject.pinned_logits) is not None:
         before = array(saturation(other, TEMPERATURES).largest)

@@ -12,6 +12,7 @@ from model.message import Message
 from model.network.norms import Norm
 from viz.figures.axis import Axis, Scale
 from viz.figures.chart import Chart, Series
+from viz.figures.colours import FIRST, SECOND
 from viz.figures.figure import About
 from viz.figures.heatmap import Heatmap
 from viz.i18n.catalogue import _
@@ -20,7 +21,7 @@ from viz.i18n.messages import in_language
 from viz.pages.residual.norms import norm_label
 from viz.state.sentences import Pair, read
 from viz.ui.parts import explanation, frame_of
-from viz.ui.plots import FIRST, SECOND, array, caption, side_of
+from viz.ui.plots import array, caption, side_of
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -13,13 +13,14 @@ from model.network.dropout import dropout
 from model.runtime.device import exact
 from viz.figures.axis import Axis
 from viz.figures.chart import Chart, Series
+from viz.figures.colours import EXPECTED, FIRST, PINNED, SECOND
 from viz.figures.figure import About
 from viz.i18n.catalogue import _
 from viz.i18n.format import significant
 from viz.i18n.messages import joined
 from viz.state.pin import cached_for_pin
 from viz.ui.parts import explanation, frame_of
-from viz.ui.plots import EXPECTED, FIRST, PINNED, SECOND, array, caption, lacking
+from viz.ui.plots import array, caption, lacking
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

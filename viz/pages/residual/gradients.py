@@ -26,6 +26,7 @@ from model.message import Message
 from model.network.config import TWO_STACKS, TransformerConfig
 from viz.figures.axis import Axis, Scale, largest, scale_of
 from viz.figures.chart import Chart, Series
+from viz.figures.colours import EXPECTED, FIFTH, FIRST, FOURTH, PINNED, SECOND, THIRD
 from viz.figures.figure import About
 from viz.figures.heatmap import Heatmap
 from viz.figures.panels import Panel, Panels
@@ -37,20 +38,7 @@ from viz.i18n.names import attention_title
 from viz.pages.residual.stream import state_labels, step_axis
 from viz.state.pin import cached_for_pin
 from viz.ui.parts import explanation, frame_of
-from viz.ui.plots import (
-    FIRST,
-    FOURTH,
-    PINNED,
-    SECOND,
-    THIRD,
-    array,
-    caption,
-    cell_note,
-    compared,
-    head_panel,
-    lacking,
-    tokens_axis,
-)
+from viz.ui.plots import array, caption, cell_note, compared, head_panel, lacking, tokens_axis
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -67,7 +55,7 @@ LOSS = r"L = -\frac{1}{n} \sum_t \ln p(y_t)"
 LIGHT = 5e10  # operations of a pass and its gradients that take about a second on one core
 SMALL = 5e8  # bytes that are taken without being asked for
 ASKED = "gradients_asked"  # in the session: the trace whose gradients were asked for
-COLOURS = dict(zip(BLOCKS, (FOURTH, FIRST, THIRD, SECOND, "#2a9d8f", "#888888"), strict=True))
+COLOURS = dict(zip(BLOCKS, (FOURTH, FIRST, THIRD, SECOND, FIFTH, EXPECTED), strict=True))
 
 
 def quantity_name(quantity: str) -> str:

@@ -11,13 +11,14 @@ from model.message import Message
 from model.runtime.device import exact
 from viz.figures.axis import Axis
 from viz.figures.chart import Chart, Series
+from viz.figures.colours import EXPECTED, FIRST, SECOND
 from viz.figures.compared import Compared
 from viz.figures.figure import About
 from viz.i18n.catalogue import _
 from viz.i18n.format import significant
 from viz.pages.residual.norms import norm_at
 from viz.ui.parts import explanation, frame_of
-from viz.ui.plots import EXPECTED, FIRST, SECOND, caption, compared, lacking, series_of
+from viz.ui.plots import caption, compared, lacking, series_of
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -14,6 +14,7 @@ from model.network.norms import Norm
 from model.runtime.errors import require
 from viz.figures.axis import Axis, largest, scale_of
 from viz.figures.chart import Chart, Series
+from viz.figures.colours import EXPECTED, FIFTH, FIRST, SECOND, THIRD
 from viz.figures.compared import Compared
 from viz.figures.figure import About
 from viz.figures.heatmap import Heatmap
@@ -21,22 +22,7 @@ from viz.i18n.catalogue import _
 from viz.i18n.format import significant
 from viz.i18n.messages import in_language, joined
 from viz.ui.parts import classes, explanation
-from viz.ui.plots import (
-    EXPECTED,
-    FIRST,
-    SECOND,
-    THIRD,
-    array,
-    block_name,
-    caption,
-    cell_note,
-    compared,
-    lacking,
-    series_of,
-    side_of,
-    tokens_axis,
-    word,
-)
+from viz.ui.plots import array, block_name, caption, cell_note, compared, lacking, series_of, side_of, tokens_axis, word
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -264,7 +250,7 @@ def norm_weights(inputs: Inputs, path: str) -> Chart:
     other = None if equal else same
     series = [series_of("γ", compared(norm.weight, other.weight if other else None), THIRD)]
     if norm.bias is not None:
-        series.append(series_of("β", compared(norm.bias, other.bias if other else None), "#2a9d8f"))
+        series.append(series_of("β", compared(norm.bias, other.bias if other else None), FIFTH))
     low, high = (float(each) for each in norm.weight.detach().float().aminmax())
     name = "γ" if norm.bias is None else Message("γ and β")
     without = Message("no β") if norm.bias is None else ""

@@ -11,13 +11,14 @@ from model.message import Message
 from model.network.layers import BLOCKS, in_parallel
 from viz.figures.axis import Axis
 from viz.figures.chart import Chart
+from viz.figures.colours import FIRST, FOURTH, SECOND, THIRD
 from viz.figures.compared import Compared
 from viz.figures.figure import About
 from viz.i18n.catalogue import _
 from viz.i18n.messages import joined
 from viz.pages.residual.components import Wiring
 from viz.ui.parts import explanation, frame_of
-from viz.ui.plots import FIRST, FOURTH, SECOND, THIRD, caption, lacking, series_of
+from viz.ui.plots import caption, lacking, series_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -12,13 +12,14 @@ from model.message import Message
 from model.network.layers import BLOCKS, NoResidual, Residual
 from viz.figures.axis import Axis, scale_of
 from viz.figures.chart import Chart, Series
+from viz.figures.colours import FIRST, SECOND
 from viz.figures.compared import Compared
 from viz.figures.figure import About
 from viz.figures.heatmap import Heatmap
 from viz.i18n.catalogue import _
 from viz.i18n.format import significant
 from viz.ui.parts import explanation, frame_of
-from viz.ui.plots import FIRST, SECOND, array, block_name, caption, cell_note, compared, lacking, tokens_axis
+from viz.ui.plots import array, block_name, caption, cell_note, compared, lacking, tokens_axis
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -3,11 +3,13 @@
 
 import { unpack } from "../../web/bytes.js";
 import { ending } from "../../web/elements.js";
+import { channels, SERIES } from "../../web/colours.js";
 import { MARK } from "../../web/pens.js";
 import { buildPlot, showPlot } from "../../web/plot.js";
 
 const ROW = { name: 20, formula: 20, bypass: 26, box: 30, beside: 46, gap: 22 };
-const KINDS = { norm: "rgba(230,159,0,0.30)", sublayer: "rgba(86,180,233,0.32)", dropout: "rgba(128,128,128,0.20)", sum: "rgba(0,0,0,0)" };
+const [NORM, SUBLAYER] = SERIES.map((colour) => `rgba(${channels(colour).join(",")},0.31)`);
+const KINDS = { norm: NORM, sublayer: SUBLAYER, dropout: "rgba(128,128,128,0.20)", sum: "rgba(0,0,0,0)" };
 
 /** @param {WiringHeader} header @param {number} width */
 function arrangeWiring({ rows }, width) {
@@ -34,7 +36,7 @@ function drawWiring(pen, { places, width }, { header }) {
     const { top, line, bottom } = places[index];
     if (row.own) pen.frame(1, top - 3, width - 3, bottom - top + 12, { width: 2, colour: MARK });
     pen.text(row.name, 10, top + 10, { strong: true });
-    pen.text(row.formula, 10, top + 30, { token: true });
+    pen.text(row.formula, 10, top + 30, {});
     const parts = row.boxes.length;
     const step = (width - 56) / parts;
     const wide = Math.min(104, step - 12);

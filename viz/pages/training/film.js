@@ -6,6 +6,7 @@ import { cleared, element, ending, firstIn, newRoot, write } from "../../web/ele
 import { about, largest, significant } from "../../web/numbers.js";
 import { bus, ofTokens } from "../../web/bus.js";
 import { lightChips, showChips, shown } from "../../web/chips.js";
+import { LOSS, SERIES } from "../../web/colours.js";
 import { appearance, canvasPen, onTheme } from "../../web/pens.js";
 import { buildPlayer } from "../../web/player.js";
 import { buildPlot, showPlot } from "../../web/plot.js";
@@ -20,11 +21,9 @@ import { arrangeThumbnails, buildThumbnails, showThumbnails } from "../../web/th
 const SPEEDS = [5, 15, 30, 60]; // frames a second
 const NEAR = 9; // CSS pixels from a key frame that still mean it
 const LINE = { tall: 74, lane: 16, side: 8 };
-const OTHERS = ["#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"]; // lines of the other runs
 const DASH = [4, 3];
-const OWN = "#5c7cfa"; // the line of the run that is filmed
 /** @type {Record<string, string>} */
-const FLAGS = { a: "#cc79a7", b: "#009e73" };
+const FLAGS = { a: SERIES[2], b: SERIES[4] };
 
 /** @param {HTMLElement} parentElement */
 function buildFilm(parentElement) {
@@ -267,9 +266,9 @@ function paintLine(root) {
     if (points.length > 1) pen.line(points, style);
   };
   others.forEach((/** @type {any} */ other, /** @type {number} */ index) => {
-    drawn(other.steps, other.losses, { colour: OTHERS[index % OTHERS.length], dash: DASH });
+    drawn(other.steps, other.losses, { colour: SERIES[index % SERIES.length], dash: DASH });
   });
-  drawn(steps, losses, { colour: OWN });
+  drawn(steps, losses, { colour: LOSS });
   for (const key of keys) if (key >= steps[0] && key <= steps[steps.length - 1]) pen.text("◆", x(key), bottom + 8, { align: "center", faint: true });
   for (const name of ["a", "b"]) {
     if (!frames.has(root.flags[name])) continue;
@@ -425,8 +424,8 @@ function showGuesses(root, frame) {
 /** @param {Root} root */
 function showFutures(root) {
   const { run, others, words } = root.header;
-  const all = others.map((/** @type {any} */ other, /** @type {number} */ index) => ({ ...other, colour: OTHERS[index % OTHERS.length], style: "dashed" }));
-  const named = others.length ? [{ run, colour: OWN, style: "solid" }, ...all] : [];
+  const all = others.map((/** @type {any} */ other, /** @type {number} */ index) => ({ ...other, colour: SERIES[index % SERIES.length], style: "dashed" }));
+  const named = others.length ? [{ run, colour: LOSS, style: "solid" }, ...all] : [];
   root.futures.hidden = !named.length;
   root.futures.replaceChildren(
     ...named.map(({ run: number, colour, style }) => {

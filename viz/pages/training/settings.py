@@ -25,6 +25,7 @@ from model.training.settings import (
 )
 from viz.figures.axis import Axis
 from viz.figures.chart import Chart, Series
+from viz.figures.colours import FIRST, PLAIN
 from viz.figures.figure import About, Caption
 from viz.i18n.catalogue import _
 from viz.i18n.errors import slow_precision, translate_error
@@ -221,10 +222,10 @@ def schedule_chart(settings: TrainingSettings, total: int, step: int | None) -> 
     if settings.warmup <= total:
         places = np.union1d(places, [max(1, settings.warmup)])
     rates = np.array([learning_rate(int(step), total, settings) for step in places])
-    series = [Series(Message("rate"), places, rates, "#0072B2")]
+    series = [Series(Message("rate"), places, rates, PLAIN)]
     if step and step <= total:
         rate = learning_rate(step, total, settings)
-        series.append(Series(Message("now"), np.array([step]), np.array([rate]), "#D55E00", "dots"))
+        series.append(Series(Message("now"), np.array([step]), np.array([rate]), FIRST, "dots"))
     about = About(
         Message("The learning rate of each step: up during warm-up, then as the schedule says."),
         [RATE],

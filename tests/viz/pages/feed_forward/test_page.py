@@ -10,6 +10,7 @@ from model.analysis.feed_forward import SMALL, Seen, positions_apart, read_score
 from tests.app_reading import opened, sent, sound, type_in
 from tests.test_app_kinds import write
 from tests.viz.small import looking, small_model
+from viz.figures.colours import PINNED
 from viz.i18n.format import significant
 from viz.pages.feed_forward import layer
 from viz.pages.feed_forward.units import (
@@ -22,7 +23,7 @@ from viz.pages.feed_forward.units import (
     unit_chart,
     unit_map,
 )
-from viz.ui.plots import PINNED, word
+from viz.ui.plots import word
 
 SOURCE, TARGET, OTHER = "The cat sees the dog.", "一七丞世", "The dog sees the dog."
 PATH = "encoder.layers.1.feed_forward"

@@ -19,6 +19,7 @@ from tests.model.examples import one_stack
 from tests.model.network.test_kinds import TOKENIZERS
 from tests.test_app_kinds import write
 from tests.viz.small import looking, small_model
+from viz.figures.colours import PINNED
 from viz.figures.compared import of_now
 from viz.i18n.format import significant, token_code
 from viz.pages.masks import batch, experiments
@@ -224,7 +225,7 @@ def test_what_stands_for_infinity_is_measured_on_the_pinned_head_too(pinned):
 def test_a_changed_future_is_changed_in_the_pinned_text_too(small, pinned):
     figure, sentence = experiments.future_chart(pinned.inputs, (), 2)
     assert [each.name for each in figure.series[2:]] == ["with the causal mask, pinned", "without it, pinned"]
-    assert {each.colour for each in figure.series[2:]} == {"#963cbe"}
+    assert {each.colour for each in figure.series[2:]} == {PINNED}
     (source, target), places = pinned.pin.texts, pinned.comparison.target.places
     token, at = other_token(small, pinned.target.ids, 2), places[2]
     if token == target.ids[at]:

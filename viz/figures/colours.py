@@ -1,0 +1,23 @@
+"""One colour for one thing wherever it is drawn. viz/web/colours.js and viz/web/common.css hold the same."""
+
+from __future__ import annotations
+
+# Of attention: Okabe and Ito's colours for its four, and the blue of its weights, which nothing else has.
+QUERY, KEY, VALUE, OUTPUT = "#0072b2", "#d55e00", "#009e73", "#cc79a7"
+ATTENTION = "#5c7cfa"
+LOSS = "#8c6d31"
+PLAIN = "#7a8190"  # what stands by itself, and has no colour of its own
+RESIDUAL = "#808296"
+EXPECTED = "#888888"  # and what it is compared with
+DIFFERENCE = ("#963cbe", "#008c6e")  # from the pinned trace, below 0 and above
+PINNED = DIFFERENCE[0]  # the pinned trace, wherever it is drawn beside
+RIGHT, WRONG, NOTICE = "#00875f", "#e03131", "#f59f00"
+# Several of a kind, in their order: what Okabe and Ito's colours leave over, and others.
+FIRST, SECOND, THIRD, FOURTH, FIFTH = "#e69f00", "#56b4e9", "#8a63d2", "#cc6677", "#2a9d8f"
+SERIES = (FIRST, SECOND, THIRD, FOURTH, FIFTH, "#a0522d", "#708090", "#b8860b", "#c71585", "#2f4f4f")
+
+
+def channels(colour: str) -> tuple[int, int, int]:
+    """Red, green and blue of "#rrggbb"."""
+    red, green, blue = bytes.fromhex(colour[1:])
+    return red, green, blue
