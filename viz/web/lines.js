@@ -7,7 +7,7 @@ import { significant } from "./numbers.js";
 import { DIFFERENCE, signedColour, strengthOf } from "./colours.js";
 import { hover } from "./bus.js";
 import { FONT, shortened } from "./pens.js";
-import { buildPlot, cellLines, litOf, paint, paintSoon, showPlot, within } from "./plot.js";
+import { buildPlot, cellLines, litOf, paint, paintSoon, SHARE, showPlot, within } from "./plot.js";
 
 /** @typedef {ReturnType<typeof arrangeLines>} LinesPlace */
 
@@ -16,10 +16,11 @@ const LEAST = 0.005; // weaker ones, as a share of the scale, get no number
 const ROOM = { widest: 640, token: 10, number: 52, top: 30 };
 
 /** @param {LinesHeader} header @param {number} width @param {number} ratio @param {Measure} measure */
-function arrangeLines({ rows, columns }, width, ratio, measure) {
+function arrangeLines({ rows, columns, large }, width, ratio, measure) {
   const names = { rows: rows.labels.map(shortened), columns: columns.labels.map(shortened) };
   const most = Math.max(names.rows.length, names.columns.length);
-  const high = Math.max(3, Math.min(24, Math.max(16, 520 / most), 1600 / most));
+  const usual = Math.max(3, Math.min(24, Math.max(16, 520 / most), 1600 / most));
+  const high = large ? Math.max(Math.min(16, usual), Math.min(60, (SHARE * innerHeight - ROOM.top) / most)) : usual;
   /** @param {string[]} labels */
   const widest = (labels) => Math.max(...labels.map(measure)) + 2 * ROOM.token;
   const span = Math.min(width, ROOM.widest);
