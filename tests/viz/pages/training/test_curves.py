@@ -180,7 +180,7 @@ def test_more_smoothing_leaves_less_of_the_noise(opened, trained):
 
 
 def test_the_file_has_every_figure(opened, trained):
-    assert [each.proto.label for each in opened.get("download_button")] == ["CSV"]
+    assert [each.proto.label for each in more(opened).get("download_button")] == ["CSV"]
     lines = curves.table_of(trained.runs).decode("utf-8-sig").splitlines()
     assert lines[0] == "run,step,name,value"
     count = sum(len(run.curves.get(name)[0]) for run in trained.runs for name in run.curves.names)
