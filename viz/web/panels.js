@@ -14,6 +14,7 @@ import { buildPlot, litOf, paintSoon, SHARE, showPlot, showTip, within } from ".
  *  @typedef {ReturnType<typeof arrangePanels>} PanelsPlace */
 
 const SLOT = 170; // a panel needs so much; on a narrow page fewer stand in a line
+const PHONE = 480; // a narrower place has its panels below each other, rather than labels left out
 const GAP = 18;
 const ABOVE = 60; // pixels over the rows of a large panel
 const LEGIBLE = 12; // pixels of a row with a label, where each has one
@@ -45,10 +46,16 @@ const isLit = (axis, index, lit) => Boolean(axis.side) && tokenAt(axis, index) >
 /** @param {LabelledAxis} one @param {LabelledAxis} other */
 const sameLabels = (one, other) => one.labels.length === other.labels.length && one.labels.every((label, index) => label === other.labels[index]);
 
-// The panels of each line of the page, in their order.
-/** @param {PanelsHeader} header @param {number} width */
-function linesOf({ panels, slot = SLOT }, width) {
-  const most = Math.max(1, Math.floor((width + GAP) / (slot + GAP)));
+// The panels of each line of the page, in their order; on a phone, so few that each of their columns has its label.
+/** @param {PanelsHeader} header @param {number} width @param {Measure} measure */
+function linesOf({ panels, slot = SLOT }, width, measure) {
+  let most = Math.max(1, Math.floor((width + GAP) / (slot + GAP)));
+  if (width < PHONE) {
+    const beside = 24 + Math.max(0, ...panels.flatMap(({ rows }) => rows.labels.map((label) => measure(shortened(label)))));
+    const counts = panels.filter(({ columns }) => columns.labels.some(Boolean)).map(({ columns }) => columns.labels.length);
+    const needed = Math.max(0, ...counts) * (FONT + 1);
+    while (most > 1 && (width - beside - GAP * (most - 1)) / most < needed) most--;
+  }
   /** @type {number[][]} */
   const lines = [];
   panels.forEach((panel, index) => {
@@ -79,7 +86,7 @@ function arrangePanels(header, width, ratio, measure) {
   const snap = (length) => Math.round(length * ratio) / ratio;
   /** @param {number} length */
   const whole = (length) => (length * ratio < SMALL ? length : Math.floor(length * ratio) / ratio);
-  const lines = linesOf(header, width);
+  const lines = linesOf(header, width, measure);
   const columnsOf = Math.max(...lines.map((line) => line.length));
   /** @type {PanelPlace[]} */
   const places = [];

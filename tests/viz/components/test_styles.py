@@ -140,3 +140,15 @@ def test_a_clash_is_found(style, script, clash):
     shared = ".vitrine .about { width: 17px; } .tip { position: absolute; }"
     styles, scripts = {"plot": shared, "mine": style}, {"plot": "", "mine": script}
     assert bool(clashes(("plot", "mine"), styles, scripts)) == clash
+
+
+def test_nothing_is_smaller_than_a_label_of_a_chart():
+    paths = [path for path in VIZ.rglob("*.css") if not {*ASIDE} & {*path.parts}]
+    sizes = [
+        float(size)
+        for path in paths
+        for size in re.findall(r"font(?:-size)?:[^;]*?([\d.]+)px", path.read_text("utf-8"))
+    ]
+    assert len(sizes) > 40
+    assert min(sizes) >= 12
+    assert {size for size in sizes if size not in (12, 13, 15, 20)} <= {16, 17, 18}
