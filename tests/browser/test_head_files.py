@@ -29,7 +29,7 @@ LIT = """
 (canvas) => {
   const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
   let found = 0;
-  for (let at = 0; at < data.length; at += 4) found += data[at] === 230 && data[at + 1] === 159 && data[at + 2] === 0;
+  for (let at = 0; at < data.length; at += 4) found += data[at] === 75 && data[at + 1] === 77 && data[at + 2] === 87;
   return found;
 }
 """

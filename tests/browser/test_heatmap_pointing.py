@@ -46,7 +46,7 @@ def test_hovering_names_the_pair_with_its_exact_weight_and_a_click_chooses_the_r
 MARKED = """
 (canvas) => {
   const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
-  return data.filter((_, at) => at % 4 === 0 && data[at] === 0 && data[at + 1] === 114 && data[at + 2] === 178).length;
+  return data.filter((_, at) => at % 4 === 0 && data[at] === 75 && data[at + 1] === 77 && data[at + 2] === 87).length;
 }
 """
 HOVER = "([side, position]) => window.__vitrine.dispatchEvent(new CustomEvent('hover', { detail: { side, position } }))"
