@@ -186,7 +186,7 @@ def test_a_dot_that_is_a_token_lights_up_with_it_and_lights_it(blank):
     canvas = blank.locator("canvas")
     drawn = """(canvas) => {
       const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
-      const grey = (_, at) => at % 4 === 0 && data[at] === 75 && data[at + 1] === 77 && data[at + 2] === 87; // of what is lit
+      const grey = (_, at) => at % 4 === 0 && data[at] === 75 && data[at + 1] === 77 && data[at + 2] === 87;
       return data.filter(grey).length;
     }"""
     assert canvas.evaluate(drawn) == 0
