@@ -354,18 +354,22 @@ def explain(key: str, network: Network) -> None:
             "Before its numbers are used, each token's vector is put on one scale: it is divided by its root mean "
             "square. A learned vector, γ, then stretches each channel."
         )
-    explanation(
-        key,
-        plain,
-        [FORMULAS[network.config.norm] + ("" if norm.bias is None else r" + \beta")],
-        _(
-            "Ba et al., *Layer Normalization*, 2016, section 3; Vaswani et al., section 3.1. μ and σ are taken over "
-            "the channels of one token; RMSNorm (Zhang and Sennrich, 2019, equation 4) takes no μ away and has no β. A "
-            "row is a norm, a column a token; a click shows what goes in and what comes out. This is the code that has "
-            "just run:"
-        ),
-        *classes(norm),
+    text = _(
+        "Ba et al., *Layer Normalization*, 2016, section 3; Vaswani et al., section 3.1. μ and σ are taken over "
+        "the channels of one token; RMSNorm (Zhang and Sennrich, 2019, equation 4) takes no μ away and has no β. A "
+        "row is a norm, a column a token; a click shows what goes in and what comes out. This is the code that has "
+        "just run:"
     )
+    if not norm.centred:
+        text = _(
+            "Zhang and Sennrich, 2019, equation 4: a shorter form of LayerNorm (Ba et al., 2016). The mean of the "
+            "squares "
+            "is taken over the channels of one token. A row is a norm, a column a token; a click shows what goes in "
+            "and "
+            "what comes out. This is the code that has just run:"
+        )
+    formula = FORMULAS[network.config.norm] + ("" if norm.bias is None else r" + \beta")
+    explanation(key, plain, [formula], text, *classes(norm))
 
 
 def chosen_token(session: Session, stack: str) -> int:
