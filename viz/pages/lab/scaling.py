@@ -68,6 +68,8 @@ def experiment(model: TextModel) -> Instrument:
             r"f = 1 \text{ or } 1/\sqrt{d_k}",
         ],
         explanation=_(
+            "The more channels query and key have, the larger are their dot products, until the softmax gives one key "
+            "all the weight and hardly learns. Dividing by √d_k keeps the scores of one size at every width. "
             "Vaswani et al., section 3.2.1 and footnote 4: the dot product of two random vectors has variance d_k, so "
             "that without the factor the scores grow with √d_k and the softmax saturates. For each d_k, 8 sets of n "
             "keys and 64 queries are drawn; L is half the mean squared error of the head's output against a random "

@@ -84,6 +84,8 @@ def experiment(model: TextModel) -> Instrument:
             r"\rho = \mathrm{corr}(\mathrm{rank}(q \cdot k_j),\ \mathrm{rank}(\cos(q, k_j)))",
         ],
         explanation=_(
+            "A query is compared with each key by a dot product. That grows when the key points the query's way, and "
+            "also when the key is merely long. "
             "Attention scores are dot products (Vaswani et al., section 3.2.1): of keys of equal length, the one that "
             "points most along the query has the largest; a long key can have a larger one without pointing there. In "
             "the model, the keys that each query may look at are ranked by q · k and by the cosine; ρ is Spearman's "

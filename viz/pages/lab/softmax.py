@@ -96,6 +96,9 @@ def experiment(model: TextModel) -> Instrument:
             r"\frac{\partial w}{\partial s} = \mathrm{diag}(w) - ww^\top \quad (T = 1)",
         ],
         explanation=_(
+            "Softmax turns scores, which may be any numbers, into weights that are not negative and sum to 1. The "
+            "temperature says how they are shared: a low one gives the largest score nearly all, a high one each the "
+            "same. "
             "Scores are q · k before any factor; dividing them by √d_k (Vaswani et al., section 3.2.1) is a softmax at "
             "the temperature T = √d_k, which the right chart marks. What positions add to the scores is left out. A "
             "small T does what large scores do. The weights are those of the model's own softmax in float64; the last "

@@ -79,6 +79,8 @@ def experiment(_model: TextModel) -> Instrument:
             r"\mathrm{Attention}(Q, K, V) = \mathrm{softmax}\!\left(\frac{QK^\top}{\sqrt{d_k}}\right)V",
         ],
         explanation=_(
+            "Three inputs go through one head of attention, and every number on the way is shown. Change one of the "
+            "first line, and all that follows is computed anew. "
             "Vaswani et al., section 3.2.1, equation 1: three inputs of four numbers, one head with d_k = 3. The "
             "modules are those of every model here, in float64, with the matrices above as their weights. The paper "
             "divides by √d_k; the tutorial does not. This is the code that has just run:"

@@ -184,6 +184,8 @@ def page(session: Session) -> Views:
             ),
             [RATE],
             _(
+                "The learning rate says how far a step moves the weights. It grows during warm-up, while the gradients "
+                "are still rough, and falls towards the end, so that the weights come to rest. "
                 "After w steps of warm-up the rate η falls as a cosine (Loshchilov and Hutter, 2017, equation 5), as "
                 "in Vaswani et al., 2017, section 5.3, or not at all. This code says the rate of each step:"
             ),
