@@ -20,6 +20,7 @@ from tests.browser.server import PATIENCE
 from tests.viz.components.test_registry import unpack
 from tests.viz.small import write_small
 from viz.figures.colours import KEY, VALUE
+from viz.i18n.format import token_sign
 
 pytestmark = pytest.mark.browser
 
@@ -82,8 +83,8 @@ def test_tokens_are_at_the_bottom_and_predictions_at_the_top(svg, sent):
         place = node.attrib["transform"].removeprefix("translate(").partition(")")[0]
         heights.setdefault(node.text or "", []).append(float(place.split()[1]))
     embeddings = [places for words, places in heights.items() if words.startswith("embedding ×")]
-    guesses = [min(heights[label]) for label in sent.header["predictions"]["labels"]]
-    tokens = [max(heights[label]) for label in (*sent.trace.source_tokens, *sent.trace.target_tokens)]
+    guesses = [min(heights[token_sign(label)]) for label in sent.header["predictions"]["labels"]]
+    tokens = [max(heights[token_sign(label)]) for label in (*sent.trace.source_tokens, *sent.trace.target_tokens)]
     assert max(guesses) < min(map(min, embeddings))
     assert max(map(max, embeddings)) < min(tokens)
 
