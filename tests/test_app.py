@@ -95,8 +95,10 @@ def test_a_text_that_is_too_long_is_cut_with_a_note(small, side):
     tokenizer = small.source_tokenizer if side == "source" else small.target_tokenizer
     left_out = len(tokenizer.encode(text)) - (LENGTH - 1)
     notes = component(app, "token_bar")["notes"]
-    assert notes[side] == f"{left_out:,} tokens left out: this model reads {LENGTH}"
-    assert notes["target" if side == "source" else "source"] == ""
+    unknown, _dot, cut = notes[side].partition(" · ")
+    assert cut == f"{left_out:,} tokens left out: this model reads {LENGTH}"
+    assert unknown.endswith(f" of {LENGTH - 1} tokens are unknown to this model")
+    assert "left out" not in notes["target" if side == "source" else "source"]
     assert len(labels(app, side)) == LENGTH
 
 

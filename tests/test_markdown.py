@@ -56,7 +56,17 @@ UNDERSTOOD = {
     ): "a number",
     ("viz/ui/fields.py", "label"): "of an option of ours, or of a field",
     ("viz/ui/file_field.py", "label"): "words of our own, by the way",
-    ("viz/ui/parts.py", "about.sentence"): "of About, whose sentences are looked at where they are given",
+    (
+        "viz/pages/lab/statements.py",
+        "_('Card {number} of {count} · {group}').format(number=place + 1, count=len(names), group=group)",
+    ): "groups of cards have names of our own",
+    ("viz/pages/residual/norms.py", "purpose"): "one of three sentences of ours",
+    ("viz/state/position_override.py", "f'<span style=\"{NOTE}\">{html.escape(text)}</span>'"): "escaped",
+    (
+        "viz/ui/parts.py",
+        "'\\n'.join((f'- ${formula_in_language(latex)}$: {words}' for latex, words in symbols))",
+    ): "formulas and words of our own",
+    ("viz/ui/parts.py", "plain"): "sentences of About, which are looked at where they are given",
     ("viz/state/session.py", "options"): "names of our own, through words",
     ("viz/state/session.py", "lambda option: in_language(words(option))"): "looked at wherever choose is called",
     ("viz/ui/text_table.py", "label"): "one of two words",

@@ -18,9 +18,9 @@ from viz.components.registry import component, pack
 from viz.components.view import PackedView, View
 from viz.frame import drawing, input_bar, shutdown, token_bar, training_strip
 from viz.frame.command_line import ignored_arguments
-from viz.frame.drawing import PageLayout
 from viz.frame.lead import KEY as LEAD
 from viz.frame.lead import page_intro
+from viz.frame.page_layout import PageLayout
 from viz.i18n import catalogue
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
@@ -352,8 +352,8 @@ def choose_model(live: LiveTraining | None, names: list[str], first: int) -> str
     )
     shown_model.take_wanted()
     if names and st.session_state.get(Key.MODEL) not in names:
-        asked = training.ENTRY if address in called else address
-        st.session_state[Key.MODEL] = asked if asked in names else names[first]
+        code = training.ENTRY if address in called else address
+        st.session_state[Key.MODEL] = code if code in names else names[first]
     name = st.selectbox(
         _("Model"),
         names,

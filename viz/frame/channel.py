@@ -47,7 +47,7 @@ from viz.state.session import SESSIONS, Session
 from viz.state.texts import accept_edit
 
 if TYPE_CHECKING:
-    from viz.frame.drawing import PageLayout
+    from viz.frame.page_layout import PageLayout
 
 POOL_SIZE = os.cpu_count() or 1
 POOL = ThreadPoolExecutor(POOL_SIZE, thread_name_prefix="channel")  # windows take turns on it, each with one at a time

@@ -4,34 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from model.network.config import TWO_STACKS
 from viz.components.view import View
 from viz.frame import text_field, token_bar
 from viz.frame.lead import page_intro
+from viz.frame.page_layout import PageLayout
 from viz.state import texts, training
 from viz.state.session import Session
 from viz.ui import long_text
-from viz.ui.parts import Placed, Rest, Views
+from viz.ui.parts import Placed, Rest
 
 if TYPE_CHECKING:
     from model.inference.text_model import TextModel
-
-
-@dataclass(frozen=True)
-class PageLayout:
-    """How a page is drawn, as the script arranged it: with these controls, in this language, of this model.
-
-    trained: a training is shown, and `model` is the one that it began with. page: whose first line is drawn; "": none.
-    """
-
-    model: TextModel
-    trained: bool
-    views: Views
-    language: str
-    page: str = ""
 
 
 def trace(session: Session, stage: PageLayout) -> TextModel:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from model.inference.decoding import Guess
     from model.inference.text_model import TextModel
     from model.text.tokenizer import Tokens
-    from viz.frame.drawing import PageLayout
+    from viz.frame.page_layout import PageLayout
 
 _token_bar = component("frame/token_bar")
 

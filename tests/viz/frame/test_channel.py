@@ -24,7 +24,7 @@ from viz.components.progress import progress
 from viz.components.registry import pack
 from viz.components.view import PackedView, View, live
 from viz.frame import channel
-from viz.frame.drawing import PageLayout
+from viz.frame.page_layout import PageLayout
 from viz.state.session import SESSIONS, Key, Session, current_session
 from viz.ui.job_view import LiveRegion, job_bar
 from viz.ui.parts import Drawing

@@ -13,7 +13,7 @@ from tests.viz.small import looking, small_model
 from viz.components.registry import pack
 from viz.components.view import PackedView
 from viz.frame import drawing, token_bar
-from viz.frame.drawing import PageLayout
+from viz.frame.page_layout import PageLayout
 from viz.state.serving import serving
 from viz.state.session import Session
 from viz.ui import long_text

@@ -11,7 +11,7 @@ from model.capture.interventions import Causal
 from tests.test_app_kinds import write
 from tests.viz.components.test_registry import unpack
 from tests.viz.small import looking, small_model
-from viz.frame.drawing import PageLayout
+from viz.frame.page_layout import PageLayout
 from viz.frame.token_bar import badges_of_checks, check_chip, is_aside, notes, pinned, token_bar
 from viz.state.serving import serving
 from viz.state.session import Key, Session

@@ -19,7 +19,7 @@ from tests.model.training.live.live_examples import LONG, SETTINGS, Gate, live, 
 from tests.viz.frame.window import Window, open_window
 from tests.viz.no_server import no_server
 from viz.frame import channel, training_strip
-from viz.frame.drawing import PageLayout
+from viz.frame.page_layout import PageLayout
 from viz.pages.training import runs
 from viz.state import training
 from viz.state.session import Key, Session, current_session
