@@ -111,7 +111,8 @@ function drawAxes(pen, place, { x, y, lit, pointed }) {
     pen.line([[left, at], [right, at]], { width: 1, faint: true });
     pen.text(text, left - 6, at, { align: "right" });
   }
-  pen.text(y.title, 8, (top + bottom) / 2, { align: "center", turn: y.title.length > 1 ? -90 : 0 }); // σ stands
+  const title = fitted(y.title, 2 * Math.min((top + bottom) / 2, place.height - (top + bottom) / 2), place.measure);
+  pen.text(title, 8, (top + bottom) / 2, { align: "center", turn: y.title.length > 1 ? -90 : 0 }); // σ stands
   const shownX = names.length ? names.map((/** @type {string} */ name, /** @type {number} */ index) => /** @type {Mark} */ ([index, name])) : axisMarks(place.ranges.x, x.log, Math.floor((right - left) / 70));
   shownX.forEach((/** @type {Mark} */ [value, text], /** @type {number} */ index) => {
     const marked = names.length && (index === pointed.index || index === lit[x.side]);

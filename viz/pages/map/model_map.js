@@ -154,6 +154,9 @@ function leaveCell(root) {
 /** @param {HTMLElement} parent */
 function buildPanel(parent) {
   const panel = /** @type {any} */ (parent.appendChild(element("aside", "panel")));
+  panel.legend = panel.appendChild(element("div", "legend"));
+  panel.legend.append(element("span", "what"), element("span", "ramp"), element("span", "ends"));
+  panel.legend.lastChild.append(element("span"), element("span"));
   panel.name = panel.appendChild(element("h4"));
   panel.go = panel.appendChild(element("button", "go"));
   panel.go.type = "button";
@@ -161,9 +164,6 @@ function buildPanel(parent) {
   panel.cell = panel.appendChild(element("div", "cell"));
   panel.hint = panel.appendChild(element("p", "hint"));
   panel.list = panel.appendChild(element("dl"));
-  panel.legend = panel.appendChild(element("div", "legend"));
-  panel.legend.append(element("span", "what"), element("span", "ramp"), element("span", "ends"));
-  panel.legend.lastChild.append(element("span"), element("span"));
   return panel;
 }
 
