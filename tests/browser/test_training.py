@@ -64,13 +64,13 @@ def test_the_story_of_a_training(visit):
     expect(page.locator(".vitrine .tokens.target .chip")).to_have_text(["<s>", *"ssalg"])
     reaches(page, before + 3)
     shown = page.locator('[data-testid="stSidebar"]').get_by_role("combobox").first
-    for language, named in (("中文", "训练中：reverse"), ("EN", "in training: reverse")):
+    for language, named in (("中文", "训练：reverse"), ("EN", "training: reverse")):
         page.get_by_role("radio", name=language, exact=True).click()
         expect(shown).to_have_value(named)
     eventually(page, lambda: "model=training" in page.url)
     other = visited.context.new_page()
     other.goto(page.url + "&language=zh")  # copied to someone who reads another language
-    expect(other.locator('[data-testid="stSidebar"]').get_by_role("combobox").first).to_have_value("训练中：reverse")
+    expect(other.locator('[data-testid="stSidebar"]').get_by_role("combobox").first).to_have_value("训练：reverse")
     expect(other.locator(".vitrine .tokens.source .chip")).to_have_text([*"glass", "</s>"])
     expect(other.get_by_role("alert")).to_have_count(0)
     other.close()

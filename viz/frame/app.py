@@ -307,8 +307,8 @@ def on_visit(names: list[str]) -> None:
 
 
 def entry_name(live: LiveTraining) -> str:
-    """What the model in training is called in the list."""
-    return _("in training: {name}").format(name=live.start.name)
+    """Name of the training's model in the list, also once it has ended."""
+    return _("training: {name}").format(name=live.start.name)
 
 
 @dataclass
@@ -348,7 +348,7 @@ def choose_model(live: LiveTraining | None, names: list[str], first: int) -> str
     address = st.query_params.get(Key.MODEL)
     words = {training.ENTRY: entry_name(live)} if live else {}
     called = (  # which addresses had before
-        {each.format(name=live.start.name) for each in catalogue.everywhere("in training: {name}")} if live else set()
+        {each.format(name=live.start.name) for each in ("in training: {name}", "训练中：{name}")} if live else set()
     )
     shown_model.take_wanted()
     if names and st.session_state.get(Key.MODEL) not in names:

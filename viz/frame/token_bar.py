@@ -200,7 +200,7 @@ def _badge(check: Check) -> dict[str, Any]:
         parts.append(_("{count} of {all}").format(count=check.modules, all=check.all_modules))
         sentences.append(_("In the others there is nothing to compare: no second way, or not what it takes."))
     parts += [significant(check.error), *([] if check.passed else [check.tensor])]
-    largest = _("Largest error, beside what rounding explains: {error}, at most {tolerance} ({tensor}).")
+    largest = _("Largest error relative to rounding: {error}; rounding allows {tolerance} ({tensor}).")
     if not check.tolerance:
         largest = _("Largest: {error} ({tensor}); nothing but 0 is right.") if check.tensor else ""
     error, tolerance = f"{check.error:.3e}", f"{check.tolerance:.3e}"

@@ -46,11 +46,6 @@ def preferred(locale: str | None) -> str:
     return wanted if wanted in LANGUAGES else "en"
 
 
-def everywhere(text: str) -> list[str]:
-    """This text in each language."""
-    return [_catalogue(name).gettext(text) for name in LANGUAGES]
-
-
 def _(text: str) -> str:
     """`text` in the language in use. Placeholders are for `str.format`."""
     return _lookup(language(), text)

@@ -47,6 +47,11 @@ def significant(value: float) -> str:
     return ZEROS.sub(r"\1", f"{value:.3g}").replace("-", "−")
 
 
+def grouped(value: float) -> str:
+    """Six significant digits, thousands apart; all digits of the whole number from a million on."""
+    return f"{value:,.0f}" if 1e6 <= value < 1e15 else f"{value:,.6g}"
+
+
 def clock(seconds: float) -> str:
     """A time as minutes and seconds; a long one in hours or days."""
     minutes, rest = divmod(round(seconds), 60)

@@ -13,6 +13,7 @@ from model.message import Message
 from viz.figures.colours import NOTICE
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
+from viz.i18n.format import grouped
 from viz.i18n.messages import in_language
 from viz.state.session import Session, current_session
 
@@ -93,7 +94,7 @@ def words(config: TransformerConfig) -> str:
     """Type, base and longest input, as far as they say something."""
     parts = [in_language(position_name(config.position))]
     if config.position in WITH_BASE:
-        parts.append(_("base {base}").format(base=f"{config.position_base:,.6g}"))
+        parts.append(_("base {base}").format(base=grouped(config.position_base)))
     return ", ".join([*parts, _("up to {length} tokens").format(length=f"{config.max_length:,}")])
 
 

@@ -156,6 +156,12 @@ NARROW = """<style>
 
 
 @dataclass(frozen=True)
+def choice_title(choice: str) -> str:
+    """Name of a choice of an option in the page's language; a name of the field stays as it is."""
+    titles = {"cosine": _("cosine"), "inverse-sqrt": _("inverse-sqrt"), "constant": _("constant")}
+    return titles.get(choice, choice)
+
+
 class Form:
     """Fields of the options `described`, kept in the session under `prefix`; changed: called with a name after."""
 
@@ -239,7 +245,7 @@ class Form:
         if option.kind is bool:
             place.toggle(label, **more)
         elif option.choices:
-            place.selectbox(label, option.choices, **more)
+            place.selectbox(label, option.choices, format_func=choice_title, **more)
         else:
             place.text_input(label, max_chars=MOST_LETTERS, **more)
 

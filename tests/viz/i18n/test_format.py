@@ -21,6 +21,7 @@ from viz.i18n.format import (
     clock,
     count_text,
     formula_in_language,
+    grouped,
     in_turn,
     literal,
     significant,
@@ -182,3 +183,11 @@ def test_words_of_a_formula_are_translated_and_names_are_not():
     assert formula_in_language(formula) == formula
     use("zh")
     assert formula_in_language(formula) == r"M_{ij} = 0 \text{（实心格）}, \quad d_\text{model}, \quad \text{logits}"
+
+
+@pytest.mark.parametrize(
+    ("value", "written"),
+    [(10_000, "10,000"), (1_000_100, "1,000,100"), (1_000_000, "1,000,000"), (0.5, "0.5"), (1e20, "1e+20")],
+)
+def test_large_numbers_are_written_whole_with_their_thousands_apart(value, written):
+    assert grouped(value) == written

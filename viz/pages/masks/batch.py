@@ -26,7 +26,7 @@ from viz.i18n.catalogue import _
 from viz.i18n.format import sides
 from viz.i18n.messages import joined
 from viz.i18n.names import attention_reading, side_title
-from viz.pages.masks.figures import DRAWN, WORDS, numbers, of_head
+from viz.pages.masks.figures import DRAWN, WORDS, mask_shape, numbers, of_head
 from viz.pages.masks.pinned import text_of, unlike
 from viz.pages.masks.text import about_batch
 from viz.state.pin import cached_for_pin
@@ -139,7 +139,7 @@ def batch_panels(
         column_axis = _text_axis(Message("key"), column_texts, example, column_side, keys)
         panels.append(Panel(name, row_axis, column_axis, numbers(visible), changed=framed, note=note, line=1))
     shape = with_changes.mask(path).visible(queries, keys, model.device).shape
-    note = f"[batch, {'1' if shape[1] == 1 else 'head'}, query, key] = {list(shape)}"
+    note = joined(" = ", mask_shape(shape[1]), str(list(shape)))
     table = _batch_table(batch, rows, _moves(model, batch))
     if before is not None:
         note = joined(" · ", note, Message("framed: unlike the pinned, place by place"))
@@ -170,7 +170,7 @@ def _padding_panel(batch: Batch, stack: int, trace: Trace, before: PinnedBatch |
     framed = None if before is None else numbers(unlike(real, before.batch.real[stack]))
     examples, length = real.shape
     name = Message("padding, {side}", side=side_title(trace, "source" if stack == 0 else "target"))
-    note = f"[batch, 1, 1, key] = [{examples}, 1, 1, {length}]"
+    note = joined(" = ", Message("[batch, 1, 1, key]"), f"[{examples}, 1, 1, {length}]")
     texts = Axis("", [f"{number + 1}" for number in range(examples)], "")
     return Panel(name, texts, _place_axis(Message("key"), length), numbers(real), changed=framed, note=note)
 
@@ -183,7 +183,7 @@ def _rule_panels(mask: Mask, queries: int, keys: int) -> list[Panel]:
     if mask.window is not None:
         rules.append((Message("window {n}", n=mask.window), Mask(window=mask.window)))
     rows, columns = _place_axis("", queries), _place_axis(Message("key"), keys)
-    note = f"[1, 1, query, key] = [1, 1, {queries}, {keys}]"
+    note = joined(" = ", Message("[1, 1, query, key]"), f"[1, 1, {queries}, {keys}]")
     cells = ((name, rule.visible(queries, keys, torch.device("cpu"))[0, 0]) for name, rule in rules)
     return [Panel(name, rows, columns, numbers(visible), note=note) for name, visible in cells]
 

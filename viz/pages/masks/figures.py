@@ -62,6 +62,11 @@ def cut_note(trace: Trace, kind: AttentionKind) -> str:
     return Message("the first {count} of {all} tokens are drawn", count=DRAWN, all=longest) if longest > DRAWN else ""
 
 
+def mask_shape(heads: int) -> Message:
+    """Names of a mask's dimensions. heads: 1 where all heads of the layer have the same mask."""
+    return Message("[batch, {heads}, query, key]", heads="1" if heads == 1 else Message("head"))
+
+
 def mask_panels(inputs: Inputs, kind: AttentionKind, chosen: Selection, difference: bool) -> Panels:
     """The mask in force, whose cells can be clicked; framed is what is not the network's, or not the pinned one's.
 
@@ -74,13 +79,18 @@ def mask_panels(inputs: Inputs, kind: AttentionKind, chosen: Selection, differen
     if pinned is not None:
         own = visible.where(pinned.isnan(), pinned == 1)
     (rows, columns), heads = visible.shape, len(trace.visible(path))
-    shape = f"[batch, {'1' if heads == 1 else 'head'}, query, key]"
     framed = "" if pinned is None else Message("framed: unlike the pinned")
     note = joined(" · ", f"= [1, {heads}, {rows}, {columns}]", framed)
     row = chosen.query if chosen.query < min(rows, DRAWN) else -1
     changed = visible != own
     panel = Panel(
-        shape, *axes(trace, kind), numbers(visible), changed=numbers(changed), note=note, chosen=row, choose=True
+        mask_shape(heads),
+        *axes(trace, kind),
+        numbers(visible),
+        changed=numbers(changed),
+        note=note,
+        chosen=row,
+        choose=True,
     )
     name, sentence = Message("Mask"), attention_reading(trace, kind, chosen.layer)
     alt = Message(

@@ -16,7 +16,7 @@ from torch import Tensor
 from model.analysis import positions as analysis
 from model.network.positions import alibi_slopes, sinusoidal
 from viz.i18n.catalogue import _
-from viz.i18n.format import significant
+from viz.i18n.format import grouped, significant
 from viz.i18n.messages import in_language
 from viz.pages.positions.figures import Curve, Panel, curve_figure, panel_figure, table_figure
 from viz.state.position_override import position_name
@@ -69,13 +69,13 @@ class Settings:
 
     def parts(self, code: Code, *, length: bool = True) -> list[str]:
         """Settings that tell this encoding from the others."""
-        parts = [_("base {base}").format(base=f"{code.base:,.6g}")] if len(self.bases) > 1 else []
+        parts = [_("base {base}").format(base=grouped(code.base))] if len(self.bases) > 1 else []
         parts += [_("length {length}").format(length=code.length)] if length and len(self.lengths) > 1 else []
         return parts + ([f"d {code.d_model}"] if len(self.widths) > 1 else [])
 
     def name(self, code: Code, *, length: bool = True) -> str:
         """Name of the encoding in one line; its base, where it is the only one."""
-        return " · ".join(self.parts(code, length=length)) or _("base {base}").format(base=f"{code.base:,.6g}")
+        return " · ".join(self.parts(code, length=length)) or _("base {base}").format(base=grouped(code.base))
 
 
 @dataclass(frozen=True)
@@ -138,7 +138,7 @@ def wavelengths(settings: Settings) -> LaboratoryFigures:
         shorter = analysis.wavelengths(settings.widths[0], low) < analysis.wavelengths(settings.widths[0], high)
         sentence = _("With base {low} instead of {high}, {count} of {all} dimensions have a shorter wavelength.")
         sentences.append(
-            sentence.format(low=f"{low:,.6g}", high=f"{high:,.6g}", count=int(shorter.sum()), all=len(shorter))
+            sentence.format(low=grouped(low), high=grouped(high), count=int(shorter.sum()), all=len(shorter))
         )
     title = _("Wavelength of each dimension")
     waves_of = compared(
@@ -483,7 +483,7 @@ def relative(settings: Settings, model: TextModel, pinned: TextModel | None = No
     slopes = alibi_slopes(heads)
     sentences = [
         _("Rotary, base {base}: a step turns the first pair of a head by {first} rad, the last by {last} rad.").format(
-            base=f"{settings.bases[0]:,.6g}",
+            base=grouped(settings.bases[0]),
             first=significant(float(angles[1, 0])) if near > 1 else "0",
             last=significant(float(angles[1, -1])) if near > 1 else "0",
         ),
@@ -542,7 +542,7 @@ def _products(settings: Settings, model: TextModel, distances: np.ndarray, pinne
     for number, base in enumerate(settings.bases):
         scores = array(analysis.rotary_scores(len(distances), width, base)) / width
         line = 2 * array(analysis.likeness_at(torch.from_numpy(fine), analysis.wavelengths(width, base))) / width
-        name = _named(_("base {base}").format(base=f"{base:,.6g}"), pinned)
+        name = _named(_("base {base}").format(base=grouped(base)), pinned)
         curves_of_bases.append(Curve(name, distances, scores, number, pinned, fine=(fine, line)))
     return curves_of_bases
 

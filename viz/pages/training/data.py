@@ -52,7 +52,7 @@ def show(place: DeltaGenerator, kind: Kind, task: str, model: TextModel | None =
     here = model is not None and has_data_of(model.training)
     options = [source for source in SOURCES if here or source != OF_RUN]
     usual = OF_RUN if here else "task" if model is None else "phrases"
-    source = choose(_("Data"), options, usual, Part.SOURCE, SOURCES.__getitem__, place)
+    source = choose(_("Training data"), options, usual, Part.SOURCE, SOURCES.__getitem__, place)
     if source == OF_RUN and model is not None:
         return _of_run(place, model)
     if source == "task":

@@ -18,7 +18,7 @@ from viz.pages.training import saving
 from viz.pages.training.start import give_up, offer_begin
 from viz.state import training
 from viz.state.session import Session, current_session
-from viz.ui.fields import MOST_LETTERS
+from viz.ui.fields import MOST_LETTERS, choice_title
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -137,13 +137,15 @@ def travel(place: DeltaGenerator, live: LiveTraining, runs: tuple[Run, ...]) -> 
         help=_("Frees the training with its film and all its runs"),
     )
     setting, value = place.columns(2, gap="small", vertical_alignment="bottom")
-    name = setting.selectbox(_("Change this"), BRANCHES, key=Part.SETTING, persist_state="session")
+    name = setting.selectbox(
+        _("Change this"), BRANCHES, format_func=option_title, key=Part.SETTING, persist_state="session"
+    )
     option, now = RUN_OPTIONS[name], getattr(key.settings, name)
     field: dict[str, Any] = {"key": f"{Part.VALUE}_{name}", "persist_state": "session"}
     # As a whole: a lone "0.001" would be escaped as a list's number, and its backslash be read aloud.
     label = literal(_("from {value} to").format(value=_value(now)))
     if option.choices:
-        value.selectbox(label, option.choices, index=option.choices.index(now), **field)
+        value.selectbox(label, option.choices, index=option.choices.index(now), format_func=choice_title, **field)
     else:
         value.text_input(label, field_text(now), max_chars=MOST_LETTERS, **field)
     place.button(
@@ -155,6 +157,12 @@ def travel(place: DeltaGenerator, live: LiveTraining, runs: tuple[Run, ...]) -> 
     )
     if message := st.session_state.get(Part.MESSAGE):
         place.error(as_sentence(translate_error(message)))
+
+
+def option_title(name: str) -> str:
+    """Label of an option, as on its field."""
+    option = RUN_OPTIONS[name]
+    return _(option.label)
 
 
 def nearest(run: Run, step: int) -> KeyFrame:
