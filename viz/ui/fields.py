@@ -155,13 +155,13 @@ NARROW = """<style>
 }</style>"""
 
 
-@dataclass(frozen=True)
 def choice_title(choice: str) -> str:
     """Name of a choice of an option in the page's language; a name of the field stays as it is."""
     titles = {"cosine": _("cosine"), "inverse-sqrt": _("inverse-sqrt"), "constant": _("constant")}
     return titles.get(choice, choice)
 
 
+@dataclass(frozen=True)
 class Form:
     """Fields of the options `described`, kept in the session under `prefix`; changed: called with a name after."""
 
