@@ -27,6 +27,7 @@ STRIP = {
     "losses": [],
     "sentence": "",
     "possible": [],
+    "question": [],
     "batches": NO_BATCHES,
 }
 STRIP |= {"words": dict.fromkeys(("advance", "run", "pause", "reset", "curve", "more"), "a")}

@@ -36,7 +36,12 @@ function buildStrip(parentElement) {
   root.slider = root.film.appendChild(element("input"));
   Object.assign(root.slider, { type: "range", min: 0, step: 1 });
   root.slider.addEventListener("input", () => goToFrame(Number(root.slider.value)));
-  root.append(root.buttons, standing, root.curve, root.film, root.sentence);
+  root.question = element("div", "question");
+  root.question.hidden = true;
+  root.giveUp = root.question.appendChild(element("button", "do"));
+  root.showRuns = root.question.appendChild(element("button", "do"));
+  root.giveUp.type = root.showRuns.type = "button";
+  root.append(root.buttons, root.question, standing, root.curve, root.film, root.sentence);
   const sizes = new ResizeObserver(() => paintCurve(root));
   sizes.observe(root.curve);
   const silent = onFilm(() => showFilm(root), () => showFilm(root), () => false);
@@ -53,7 +58,8 @@ function buildStrip(parentElement) {
 
 // Buttons are made once; later they only change: a click must not fall on one that is being replaced.
 /** @param {Root} root @param {TrainingStripHeader} header */
-function showButtons(root, { status, words, possible }) {
+function showButtons(root, { status, words, possible, question }) {
+  root.question.hidden ||= !question.length;
   const wanted = [
     ...COUNTS.map((count) => ["advance", String(count), count === 1 ? words.one : words.advance.replace("{count}", count), { count }]),
     status === "running" || status === "waiting" ? ["pause", "❚❚", words.pause, {}] : ["run", "▶", words.run, {}],
@@ -68,8 +74,25 @@ function showButtons(root, { status, words, possible }) {
     made.hidden = name === "reset" && status === "none"; // there is no training
     made.classList.toggle("main", index === COUNTS.length);
     write(made, text);
-    made.onclick = () => root.act({ name, ...more });
+    const lost = ["advance", "run"].includes(name) && question.length; // runs of another model: the click asks first
+    made.onclick = () => (lost ? ask(root, question, { name, ...more }) : root.act({ name, ...more }));
   });
+}
+
+// Beneath the buttons: go on, and lose the runs, or see them.
+/** @param {Root} root @param {string[]} question @param {object} act */
+function ask(root, [giveUp, show], act) {
+  /** @param {object} answer */
+  const close = (answer) => {
+    root.question.hidden = true;
+    root.act(answer);
+  };
+  write(root.giveUp, giveUp);
+  write(root.showRuns, show);
+  root.giveUp.onclick = () => close({ ...act, anew: true });
+  root.showRuns.onclick = () => close({ name: "show" });
+  root.question.hidden = false;
+  root.giveUp.focus();
 }
 
 // How large the batches are that the steps take, within its sentence. The field is made once: it may be open just now.

@@ -12,7 +12,7 @@ from viz.components.registry import component, pack
 from viz.components.view import PackedView, View, live
 from viz.i18n.catalogue import _, language
 from viz.i18n.errors import translate_error
-from viz.i18n.format import clock, no_training, significant
+from viz.i18n.format import clock, in_turn, no_training, significant, stopped
 from viz.state import training
 from viz.state.checkpoints import spare_imports
 from viz.state.film_feed import film_data
@@ -89,7 +89,8 @@ def strip_data(
     and a sentence about it. own: this visitor may steer the training. sizes: of its batches. model_name: that of the
     shown model, where that is not the one in training.
     """
-    name = live.start.name if live else model_name
+    anew = begins(live, model_name)
+    name = model_name if anew or live is None else live.start.name
     words = {
         "of": name,
         "one": _("Train one step"),
@@ -106,6 +107,7 @@ def strip_data(
         data, sentence = plan
         return {
             "status": "none",
+            "question": [],
             "step": 0,
             "summary": _("cannot be trained") if refused else _("step 0 · on {data}").format(data=data),
             "about": [refused or sentence],
@@ -117,25 +119,59 @@ def strip_data(
             "possible": [] if refused else ["advance", "batch", "run"],
         }
     snapshot = live.snapshot
-    rows = facts(snapshot)
-    summary, about = [row["text"] for row in rows if row["short"]], []
-    if model_name:  # before a click: what it trains, and shows from then on
-        sentence = _("A step trains the copy of {name} that is in training, and shows it in the place of {shown}.")
-        summary, about = [name, *summary], [sentence.format(name=name, shown=model_name)]
+    rows, sentence, question = facts(snapshot), status_sentence(snapshot), []
+    summary = [row["text"] for row in rows if row["short"]]
     onward = {"advance", "batch", "run", "pause" if snapshot.status in training.MOVING else "run"}
     possible = {"reset"} if snapshot.status in training.OVER else {*onward, "reset"}
+    if model_name:  # before a click: what it trains, and shows from then on
+        summary = [live.start.name, *summary]
+        words["reset"] = f"{words['reset']}: {live.start.name}"
+        if anew and refused:
+            possible, sentence = {"reset"}, in_turn(sentence and stopped(sentence), refused)
+        elif anew:
+            possible = {"advance", "batch", "run", "reset"}
+            onto = _("A step begins the training of a copy of {shown} in its place.").format(shown=model_name)
+            sentence, question = in_turn(sentence and stopped(sentence), onto), give_up_question(live, model_name)
+        elif snapshot.status not in training.OVER:
+            onto = _("A step trains the copy of {name} that is in training, and shows it in the place of {shown}.")
+            sentence = in_turn(sentence and stopped(sentence), onto.format(name=live.start.name, shown=model_name))
     return {
         "status": snapshot.status,
+        "question": question if own else [],
         "step": snapshot.step,
         "summary": " · ".join(summary),
-        "about": about,
+        "about": [],
         "facts": rows,
         "losses": live.current.curves.overview("loss", DRAWN) if live.current else [],
-        "sentence": status_sentence(snapshot) if own else training.watched_only(),
+        "sentence": sentence if own else training.watched_only(),
         "words": words,
         "batches": batches,
         "possible": sorted(possible if own else ()),
     }
+
+
+def begins(live: LiveTraining | None, model_name: str) -> bool:
+    """True if a step begins a training: there is none, or one of another model than is shown, and that does not move.
+
+    model_name: of the shown model, "" where it is the one in training.
+    """
+    if live is None:
+        return True
+    over = live.snapshot.status in training.OVER or live.start.name != model_name
+    return bool(model_name) and over and not training.is_moving(live)
+
+
+def give_up_question(live: LiveTraining, model_name: str) -> list[str]:
+    """Words of the two buttons that a step asks with, where it takes the place of runs: begin, or show those. Empty:
+    nothing was learnt that would be lost.
+    """
+    name, runs = live.start.name, len(live.runs)
+    if runs <= 1 and not live.snapshot.step:
+        return []
+    sentence = _("Give up the {count} runs of {name} and train {shown}")
+    if runs == 1:
+        sentence = _("Give up the run of {name} and train {shown}")
+    return [sentence.format(count=runs, name=name, shown=model_name), _("Show {name}").format(name=name)]
 
 
 _training_strip = component("frame/training_strip")
@@ -149,9 +185,11 @@ def strip(session: Session, model: TextModel, trained: bool) -> View:
     part of the film is missing there.
     """
     current = training.training(session)
-    refused = "" if current else no_training(model.network.ours, model.predicts)
+    shown = "" if trained else model.name
+    anew = begins(current, shown)
+    refused = no_training(model.network.ours, model.predicts) if anew else ""
     plan, sizes = ("", ""), current.batches if current else None
-    if not current and not refused:
+    if anew and not refused:
         plan = session.cached(PLAN, (model, language()), partial(training.plan_words, model))
         sizes = training.batch_sizes(session, None, training.usual_plan(model).settings)
         training.prepare_ahead(model)
@@ -161,9 +199,9 @@ def strip(session: Session, model: TextModel, trained: bool) -> View:
         runs = merged_in(session, current.current.film)
         film["runs"] = {side: {"firsts": each.firsts, "labels": each.labels} for side, each in runs.items()}
     own = current is None or training.is_own(session, current)
-    header = strip_data(current, refused, plan, own, sizes, "" if trained else model.name)
+    header = strip_data(current, refused, plan, own, sizes, shown)
     data = pack({**header, "film": film}, frames)
-    return PackedView(_training_strip, STRIP, data, {"act": partial(on_act, model), "again": on_again})
+    return PackedView(_training_strip, STRIP, data, {"act": partial(on_act, model, trained), "again": on_again})
 
 
 @live
@@ -172,15 +210,23 @@ def on_again(_when: float) -> None:
     current_session().training.film_cursor.begin()
 
 
-def on_act(model: TextModel, act: dict[str, Any]) -> None:
-    """A button of the strip. The first one begins a training of the model that is shown."""
+def on_act(model: TextModel, trained: bool, act: dict[str, Any]) -> None:
+    """A button of the strip. The first one begins a training of the model that is shown.
+
+    trained: as for `strip`. act: with `anew` where the visitor gives up the runs of another model.
+    """
     session = current_session()
     live, session.message = training.training(session), ""
     if live is not None and not training.is_own(session, live):
         session.message = training.watched_only()
         return
     name, count = act["name"], int(act.get("count") or 1)
-    if live is None:
+    shown = "" if trained else model.name
+    if name in ("advance", "batch", "run") and begins(live, shown):
+        lost = live is not None and name != "batch" and give_up_question(live, shown)
+        if lost and not act.get("anew"):  # it moved when the button was drawn: the question is there now
+            session.rerun_requested = True
+            return
         plan = training.usual_plan(model)
         if name == "batch":
             session.training.watched_batch = max(1, min(count, plan.settings.batch_tokens))
@@ -197,9 +243,14 @@ def on_act(model: TextModel, act: dict[str, Any]) -> None:
         except ValueError as error:
             session.message = str(error)
             return
+    if live is None:  # it is gone
+        return
     if name == "batch":
         live.watch_batches(max(1, min(count, live.batches.full)))
         return
-    st.session_state[Key.MODEL] = training.ENTRY  # what is trained is what one wants to see
+    if name != "reset":  # which leaves the model and the text that are shown
+        st.session_state[Key.MODEL] = training.ENTRY  # what is trained is what one wants to see
     session.rerun_requested = True  # the whole page is drawn: a step may be done before anybody sees that it moves
-    {"advance": lambda: live.advance(count), "run": live.run, "pause": live.pause, "reset": live.reset}[name]()
+    acts = {"advance": partial(live.advance, count), "run": live.run, "pause": live.pause, "reset": live.reset}
+    if name != "show":
+        acts[name]()

@@ -645,6 +645,7 @@ class TrainingStripHeader(TypedDict):
     facts: list[FactHeader]
     losses: list[float]
     sentence: str
+    question: list[str]
     possible: list[str]
     batches: BatchesHeader
     film: FilmHeader | None

@@ -737,6 +737,7 @@ interface TrainingStripHeader {
   facts: FactHeader[];
   losses: number[];
   sentence: string;
+  question: string[];
   possible: string[];
   batches: BatchesHeader;
   film: FilmHeader | null;

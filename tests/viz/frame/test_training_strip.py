@@ -37,7 +37,7 @@ def begun(monkeypatch: pytest.MonkeyPatch) -> Iterator[LiveTraining]:
 
 
 def press(name: str, **more: Any) -> None:
-    training_strip.on_act(None, {"name": name, **more})  # type: ignore[arg-type]  # the model that is shown: only what begins a training asks for it
+    training_strip.on_act(None, True, {"name": name, **more})  # type: ignore[arg-type]  # the model that is shown: only what begins a training asks for it
 
 
 def texts(training: LiveTraining) -> list[str]:
@@ -70,14 +70,65 @@ def test_before_a_click_it_is_said_which_model_is_trained(begun):
     """Another may be shown, and one click makes the one in training the one that is shown."""
     name = begun.start.name
     ours, other = (training_strip.strip_data(begun, "", model_name=shown) for shown in ("", "another"))
-    assert (ours["words"]["of"], other["words"]["of"]) == (name, name)
-    said = f"A step trains the copy of {name} that is in training, and shows it in the place of another."
-    assert (ours["summary"], ours["about"]) == ("step 0", [])
-    assert (other["summary"], other["about"]) == (f"{name} · step 0", [said])
-    begun.advance(30)
+    assert (ours["words"]["of"], other["words"]["of"]) == (name, "another")
+    assert (ours["summary"], ours["sentence"]) == ("step 0", "")
+    assert other["summary"] == f"{name} · step 0"
+    assert other["sentence"] == "A step begins the training of a copy of another in its place."
+    gate = Gate(begun)
+    begun.run()
+    assert gate.reached.wait(LONG)
+    moving = training_strip.strip_data(begun, "", model_name="another")
+    sentence = f"A step trains the copy of {name} that is in training, and shows it in the place of another."
+    assert (moving["sentence"], moving["question"], "pause" in moving["possible"]) == (sentence, [], True)
+    gate.open.set()
     settled(begun)
-    assert training_strip.strip_data(begun, "", model_name="another")["sentence"] == "finished"
     assert training_strip.strip_data(None, "", model_name="another")["words"]["of"] == "another"
+
+
+def test_a_training_at_rest_gives_way_to_one_of_the_shown_model_which_asks_first_where_runs_are_lost(
+    begun, monkeypatch
+):
+    """Finished or paused: its buttons were grey for every other model."""
+    place = no_server(monkeypatch, training_strip)
+    session = place.session_state[Key.SESSION] = Session()
+    shown = open_checkpoint(ROOT / "checkpoints" / "reverse")
+    started: list[Any] = []
+
+    def begin(_session, model, *_material, **_more):
+        started.append(model.name)
+        raise ValueError("it is not trained here")
+
+    monkeypatch.setattr(training, "begin", begin)
+    strip = training_strip.strip_data(begun, "", model_name=shown.name)
+    assert (strip["question"], "advance" in strip["possible"]) == ([], True)  # nothing was learnt
+    begun.advance(30)
+    assert settled(begun).snapshot.status == "finished"
+    strip = training_strip.strip_data(begun, "", model_name=shown.name)
+    assert strip["possible"] == ["advance", "batch", "reset", "run"]
+    assert strip["question"] == [f"Give up the run of new and train {shown.name}", "Show new"]
+    assert strip["sentence"] == f"finished. A step begins the training of a copy of {shown.name} in its place."
+    assert training_strip.strip_data(begun, "why", model_name=shown.name)["possible"] == ["reset"]
+    begun.reset()
+    settled(begun)
+    runs = training_strip.strip_data(begun, "", model_name=shown.name)["question"][0]
+    assert runs == f"Give up the 2 runs of new and train {shown.name}"
+    training_strip.on_act(shown, False, {"name": "advance", "count": 10})
+    assert not started
+    training_strip.on_act(shown, False, {"name": "advance", "count": 10, "anew": True})
+    assert (started, session.message) == ([shown.name], "it is not trained here")
+    training_strip.on_act(shown, False, {"name": "show"})
+    assert place.session_state[Key.MODEL] == training.ENTRY
+
+
+def test_going_back_leaves_another_model_that_is_shown(begun, monkeypatch):
+    place = no_server(monkeypatch, training_strip)
+    place.session_state[Key.SESSION], place.session_state[Key.MODEL] = Session(), "shakespeare"
+    begun.advance(2)
+    settled(begun)
+    other = open_checkpoint(ROOT / "checkpoints" / "reverse")
+    assert training_strip.strip_data(begun, "", model_name="other")["words"]["reset"].endswith(": new")
+    training_strip.on_act(other, False, {"name": "reset"})
+    assert (settled(begun).snapshot.step, place.session_state[Key.MODEL]) == (0, "shakespeare")
 
 
 def test_before_a_training_its_data_are_said_and_the_small_print_is_apart():
@@ -241,9 +292,9 @@ def test_the_first_click_begins_with_the_batches_that_it_asks_for(monkeypatch, c
     monkeypatch.setattr(training, "begin", begin)
     monkeypatch.setattr(training, "training", lambda session: None)
     if chosen:
-        training_strip.on_act(model, {"name": "batch", "count": chosen})
+        training_strip.on_act(model, False, {"name": "batch", "count": chosen})
         assert not started
-    training_strip.on_act(model, {"name": name, "count": 10})
+    training_strip.on_act(model, False, {"name": name, "count": 10})
     (size, batches, needed) = started[0]
     assert (size, batches) == (first, BatchSizes(chosen or 256, 1500))
     full = training.usual_plan(model).settings

@@ -32,7 +32,7 @@ def acted(app, **act):
     session = app.session_state["session"]
     with serving(session):
         live, before = training.training(session), session.message
-        training_strip.on_act(session.model, {"name": act["name"], **act})
+        training_strip.on_act(session.model, True, {"name": act["name"], **act})
     return live, before
 
 
