@@ -109,6 +109,7 @@ def test_the_story_of_a_training(visit):
     expect(page.get_by_text("a-story is deleted.")).to_be_visible()
     eventually(page, lambda: "model=a-story" not in page.url)
     page.get_by_role("button", name="Give it up").click()
+    page.get_by_role("button", name="Give it up now").click()
     expect(page.get_by_text("No training has begun")).to_be_visible()
 
 

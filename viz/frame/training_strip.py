@@ -21,6 +21,8 @@ from viz.state.session import Key, Session, current_session
 from viz.state.token_groups import merged_in
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from model.inference.text_model import TextModel
     from model.training.live.live_training import LiveTraining
     from model.training.live.snapshot import Snapshot
@@ -251,6 +253,11 @@ def on_act(model: TextModel, trained: bool, act: dict[str, Any]) -> None:
     if name != "reset":  # which leaves the model and the text that are shown
         st.session_state[Key.MODEL] = training.ENTRY  # what is trained is what one wants to see
     session.rerun_requested = True  # the whole page is drawn: a step may be done before anybody sees that it moves
-    acts = {"advance": partial(live.advance, count), "run": live.run, "pause": live.pause, "reset": live.reset}
+    acts: dict[str, Callable[[], None]] = {
+        "advance": partial(live.advance, count),
+        "run": live.run,
+        "pause": live.pause,
+        "reset": live.reset,
+    }
     if name != "show":
         acts[name]()

@@ -41,6 +41,9 @@ class Part(StrEnum):
     BRANCH = "runs_branch"
     STOP = "runs_stop"
     GIVE_UP = "runs_give_up"
+    ASKED = "runs_asked"
+    CONFIRM = "runs_confirm"
+    CANCEL = "runs_cancel"
     MESSAGE = "runs_message"
 
 
@@ -133,9 +136,12 @@ def travel(place: DeltaGenerator, live: LiveTraining, runs: tuple[Run, ...]) -> 
     buttons.button(
         _("Give it up"),
         key=Part.GIVE_UP,
-        on_click=_give_up,
+        on_click=_ask,
+        args=(live.number,),
         help=_("Frees the training with its film and all its runs"),
     )
+    if st.session_state.get(Part.ASKED) == live.number:
+        ask_give_up(place, len(runs))
     setting, value = place.columns(2, gap="small", vertical_alignment="bottom")
     name = setting.selectbox(
         _("Change this"), BRANCHES, format_func=option_title, key=Part.SETTING, persist_state="session"
@@ -163,6 +169,15 @@ def option_title(name: str) -> str:
     """Label of an option, as on its field."""
     option = RUN_OPTIONS[name]
     return _(option.label)
+
+
+def ask_give_up(place: DeltaGenerator, count: int) -> None:
+    """The question before so many runs are given up, with a way back."""
+    lost = _("This gives up {count} runs, and all that is not saved of them.").format(count=count)
+    place.warning(lost if count > 1 else _("This gives up the run, and all that is not saved of it."))
+    answers = place.container(horizontal=True)
+    answers.button(_("Give it up now"), key=Part.CONFIRM, on_click=_give_up)
+    answers.button(_("Cancel"), key=Part.CANCEL, on_click=_ask, args=(0,))
 
 
 def nearest(run: Run, step: int) -> KeyFrame:
@@ -215,6 +230,11 @@ def _stop() -> None:
     if live := training.steered(current_session()):
         live.stop()
         current_session().rerun_requested = True
+
+
+def _ask(number: int) -> None:
+    """Ask before the training of this number is given up; 0: none."""
+    st.session_state[Part.ASKED] = number
 
 
 def _give_up() -> None:

@@ -94,11 +94,13 @@ def freed(session: Session) -> bool:
 
 
 def give_up(session: Session) -> None:
-    """Free this session's training; the page shows the model that it began with, where that is in the list."""
+    """Free this session's training; a page that shows it shows the model that it began with, or the first listed."""
     if live := training.steered(session):
         training.trainings().end(session.training.run)
         session.training.run, session.rerun_requested = "", True
         session.address.set(training.RUN, None)
+        if st.session_state.get(Key.MODEL) != training.ENTRY:  # another model is shown, and stays
+            return
         shown_model.let_go()
         names = checkpoint_names()
         st.session_state[Key.MODEL] = live.start.name if live.start.name in names else names[0]

@@ -82,6 +82,12 @@ def test_runs_go_back_and_branch_and_say_what_differs():
     assert (live(app).snapshot.run, live(app).snapshot.step) == (1, 0)
     app.run()
     app.button(key="runs_give_up").click().run()
+    assert "This gives up 2 runs, and all that is not saved of them." in [each.value for each in app.warning]
+    app.button(key="runs_cancel").click().run()
+    assert live(app).runs
+    assert not app.warning
+    app.button(key="runs_give_up").click().run()
+    app.button(key="runs_confirm").click().run()
     assert sound(app.run()).session_state["model"] == "small"
     assert "No training has begun" in words(app)
 

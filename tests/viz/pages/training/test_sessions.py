@@ -6,6 +6,7 @@ import shutil
 
 from tests.app_reading import sound, type_in
 from tests.viz.pages.training.training_page import begun, demonstrated, live, page, part, words
+from tests.viz.small import write_small
 from viz.state import training
 
 
@@ -58,4 +59,15 @@ def test_a_training_whose_model_was_deleted_goes_on_and_is_saved(here):
     app.button(key="saving_save").click().run()
     assert "Saved as kept" in words(sound(app))
     app.button(key="runs_give_up").click().run()
+    app.button(key="runs_confirm").click().run()
     assert sound(app.run()).session_state["model"] == "kept"
+
+
+def test_a_model_that_is_shown_stays_shown_when_a_training_of_another_is_given_up(here):
+    write_small(here / "bundled" / "other")
+    app = sound(part(demonstrated(), "runs"))
+    app.selectbox(key="model").set_value("small").run()
+    app.button(key="runs_give_up").click().run()
+    app.button(key="runs_confirm").click().run()
+    assert sound(app).session_state["model"] == "small"
+    assert "No training has begun" in words(app)
