@@ -103,6 +103,15 @@ def follow_model(session: Session, model: TextModel) -> None:
         session.texts.by_model[before.name] = given
 
 
+def write_first(session: Session, model: TextModel, source: str) -> None:
+    """Put a text into the fields that `model` begins with; the texts of the one that is shown come back with that."""
+    shown = session.model if session.traced_input else model
+    if shown.name != model.name:
+        session.texts.by_model[shown.name] = texts(shown)
+    write_source(source)
+    write(Key.TARGET, "")
+
+
 def can_read(model: TextModel, source: str) -> bool:
     """True if nearly all of a text are tokens that the model knows."""
     try:

@@ -179,3 +179,19 @@ def test_a_text_that_another_model_cannot_read_gives_way_and_comes_back_with_its
     accept_edit(session, Key.SOURCE, "The cat.", 9)
     texts.follow_model(session, model)
     assert texts.texts(model) == ("The cat.", "狗")
+
+
+def test_a_text_comes_back_from_a_training_that_began_with_its_own(session, tmp_path):
+    """Both models can read both texts, so that of the demonstration stayed."""
+    model = small_model(tmp_path / "small")
+    other = type(model)("other", model.network, (model.source_tokenizer, model.target_tokenizer), {})
+    accept_edit(session, Key.SOURCE, "The dog.", 1)
+    accept_edit(session, Key.TARGET, "狗", 1)
+    texts.trace_fields(session, model)
+    texts.write_first(session, other, "A cat.")
+    texts.follow_model(session, other)
+    assert texts.texts(other) == ("A cat.", "")
+    texts.trace_fields(session, other)
+    texts.write_first(session, other, "A dog.")  # begun again
+    texts.follow_model(session, model)
+    assert texts.texts(model) == ("The dog.", "狗")

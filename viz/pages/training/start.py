@@ -67,8 +67,7 @@ def _run(
 ) -> LiveTraining:
     session = current_session()
     if text:
-        texts.write_source(text)
-        texts.write(Key.TARGET, "")
+        texts.write_first(session, model, text)
     live = training.begin(session, model, material, settings, source, text, needed)
     live.run()
     session.rerun_requested = True
