@@ -155,10 +155,10 @@ NARROW = """<style>
 }</style>"""
 
 
-def choice_title(choice: str) -> str:
-    """Name of a choice of an option in the page's language; a name of the field stays as it is."""
-    titles = {"cosine": _("cosine"), "inverse-sqrt": _("inverse-sqrt"), "constant": _("constant")}
-    return titles.get(choice, choice)
+def choice_titles(option: Option) -> dict[str, str]:
+    """Titles of an option's choices in the page's language; a name of the field stays as it is."""
+    words = {"cosine": _("cosine"), "inverse-sqrt": _("inverse-sqrt"), "constant": _("constant")}
+    return {choice: words.get(choice, choice) for choice in option.choices}
 
 
 @dataclass(frozen=True)
@@ -245,7 +245,7 @@ class Form:
         if option.kind is bool:
             place.toggle(label, **more)
         elif option.choices:
-            place.selectbox(label, option.choices, format_func=choice_title, **more)
+            place.selectbox(label, option.choices, format_func=choice_titles(option).__getitem__, **more)
         else:
             place.text_input(label, max_chars=MOST_LETTERS, **more)
 

@@ -18,7 +18,7 @@ from viz.pages.training import saving
 from viz.pages.training.start import give_up, offer_begin
 from viz.state import training
 from viz.state.session import Session, current_session
-from viz.ui.fields import MOST_LETTERS, choice_title
+from viz.ui.fields import MOST_LETTERS, choice_titles
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -143,15 +143,22 @@ def travel(place: DeltaGenerator, live: LiveTraining, runs: tuple[Run, ...]) -> 
     if st.session_state.get(Part.ASKED) == live.number:
         ask_give_up(place, len(runs))
     setting, value = place.columns(2, gap="small", vertical_alignment="bottom")
+    names = {each: option_title(each) for each in BRANCHES}
     name = setting.selectbox(
-        _("Change this"), BRANCHES, format_func=option_title, key=Part.SETTING, persist_state="session"
+        _("Change this"), BRANCHES, format_func=names.__getitem__, key=Part.SETTING, persist_state="session"
     )
     option, now = RUN_OPTIONS[name], getattr(key.settings, name)
     field: dict[str, Any] = {"key": f"{Part.VALUE}_{name}", "persist_state": "session"}
     # As a whole: a lone "0.001" would be escaped as a list's number, and its backslash be read aloud.
     label = literal(_("from {value} to").format(value=_value(now)))
     if option.choices:
-        value.selectbox(label, option.choices, index=option.choices.index(now), format_func=choice_title, **field)
+        value.selectbox(
+            label,
+            option.choices,
+            index=option.choices.index(now),
+            format_func=choice_titles(option).__getitem__,
+            **field,
+        )
     else:
         value.text_input(label, field_text(now), max_chars=MOST_LETTERS, **field)
     place.button(
