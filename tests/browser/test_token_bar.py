@@ -34,6 +34,7 @@ DATA = {
     "pin": {
         "pinned": KEPT,
         "differing": False,
+        "comparable": True,
         "alignments": {side: {"inserted": [], "deleted": []} for side in ("source", "target")},
         "changes": [{"title": "head", "unit": "weight", "items": [ITEM]}],
         "words": dict.fromkeys(("keep", "explanation", "pinned", "differences", "about", "release"), "w"),

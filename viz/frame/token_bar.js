@@ -218,10 +218,10 @@ function newButton(text, act, pressed) {
 
 // The pin: a button to keep this trace; or whether views show differences from it, and behind a button what is kept.
 /** @param {Root} root @param {PinHeader} header @param {(name: string) => void} act */
-function showPin(root, { pinned, differing, words }, act) {
+function showPin(root, { pinned, differing, comparable, words }, act) {
   const { opener, panel } = root.pinned;
   const parent = root.querySelector(".pin");
-  if (shows(parent, pinned, differing, words)) return;
+  if (shows(parent, pinned, differing, comparable, words)) return;
   opener.hidden = !pinned;
   if (!pinned) {
     panel.hidePopover();
@@ -232,7 +232,9 @@ function showPin(root, { pinned, differing, words }, act) {
   }
   write(opener, `● ${words.pinned}`);
   opener.title = words.about;
-  parent.replaceChildren(newButton(words.differences, () => act(differing ? "values" : "differences"), differing));
+  const differences = newButton(words.differences, () => act(differing ? "values" : "differences"), differing);
+  differences.disabled = !comparable && !differing; // who sees them already can turn them off
+  parent.replaceChildren(differences);
   const name = element("div", "kept");
   name.append(element("bdi", "", pinned.text), element("span", "muted", ` · ${pinned.model}`));
   panel.firstElementChild.replaceChildren(name, newButton(words.release, () => act("release")));

@@ -306,8 +306,9 @@ KINDS = {"encoder": "encoder", "self": "decoder", "cross": "cross"}
 
 
 def pinned(session: Session, compared: bool = True) -> dict[str, Any]:
-    """For the token bar: `pinned`, None while nothing is; `alignments` of both sides; `changes`, largest first, None
-    where they are not `compared` yet.
+    """For the token bar: `pinned`, None while nothing is; `comparable`, False for another model's vocabulary, or where
+    nothing has a counterpart; `alignments` of both sides; `changes`, largest first, None where they are not `compared`
+    yet.
     """
     words = {
         "keep": _("Pin"),
@@ -323,18 +324,27 @@ def pinned(session: Session, compared: bool = True) -> dict[str, Any]:
     comparison, pin = session.comparison, session.pin
     pin_names: dict[str, str] | None = None
     changes: list[dict[str, Any]] | None = []
+    comparable = True
     if pin and comparison:
         pin_names = {"text": pin.text, "model": pin.name}
         runs = merged(session)
-        alignments["source"] = _alignment(comparison.source, pin.trace.source_tokens, runs.get("source"))
-        alignments["target"] = _alignment(comparison.target, pin.trace.target_tokens, runs.get("target"))
+        sides = {
+            "source": (comparison.source, pin.trace.source_tokens),
+            "target": (comparison.target, pin.trace.target_tokens),
+        }
+        same = [side for side in sides if pin.same_words(session.model, side)]
+        for side in same:  # of another vocabulary every token would be marked
+            alignments[side] = _alignment(*sides[side], runs.get(side))
         changes = _changes(session, comparison) if compared else None
-        if compared and comparison.changes.empty:
+        empty = compared and comparison.changes.empty
+        comparable = bool(same) and not empty
+        if empty:
             words["none"] = _("nothing here can be compared with the pin")
     return {
         "words": words,
         "pinned": pin_names,
         "differing": session.differing,
+        "comparable": comparable,
         "alignments": alignments,
         "changes": changes,
     }

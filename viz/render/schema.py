@@ -561,6 +561,7 @@ class ChangesHeader(TypedDict):
 class PinHeader(TypedDict):
     pinned: dict[str, str] | None
     differing: bool
+    comparable: bool
     alignments: AlignmentsHeader
     changes: list[ChangesHeader] | None
     words: Words

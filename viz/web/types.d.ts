@@ -659,6 +659,7 @@ interface ChangesHeader {
 interface PinHeader {
   pinned: Record<string, string> | null;
   differing: boolean;
+  comparable: boolean;
   alignments: AlignmentsHeader;
   changes: ChangesHeader[] | null;
   words: Record<string, any>;

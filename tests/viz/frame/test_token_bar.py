@@ -53,9 +53,21 @@ def test_a_model_that_shares_nothing_with_the_pinned_one_is_not_said_to_be_the_s
     session.keep()
     said = pinned(session)
     assert (said["changes"], said["words"]["none"]) == ([], "nothing differs from the pin")
+    assert said["comparable"]
     session.trace_input(write(tmp_path / "other", "encoder-only", n_heads=4, d_model=24), TEXT, "")
     said = pinned(session)
     assert (said["changes"], said["words"]["none"]) == ([], "nothing here can be compared with the pin")
+    assert not said["comparable"]
+
+
+def test_tokens_of_another_vocabulary_are_not_marked_against_those_of_the_pin(tmp_path, session):
+    session.keep()
+    parts = small_model(tmp_path / "turned")
+    turned = type(parts)("turned", parts.network, (parts.target_tokenizer, parts.source_tokenizer), {})
+    session.trace_input(turned, TEXT, "")
+    bar = pinned(session)
+    assert not bar["comparable"]
+    assert all(marks == {"inserted": [], "deleted": []} for marks in bar["alignments"].values())
 
 
 def test_a_token_becomes_the_query_where_the_page_asks_for_its_side(session):
