@@ -128,9 +128,10 @@ def pin(page: Page, _model: TextModel) -> None:
 STEPS = {
     "Type in the field above: every picture follows each letter.": type_letters,
     "Point at a block to see what it does to this text; click it to open its page.": point_and_click,
-    "On the page Training, press Begin and run: a tiny model learns from nothing while you watch, in about a minute.": (
-        train
-    ),
+    (
+        "On the page Training, press Begin and run: a tiny model learns from nothing while you watch, in a minute or, "
+        "on a slow machine, a few."
+    ): train,
 }
 
 

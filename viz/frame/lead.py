@@ -59,7 +59,7 @@ def things_to_try(model: TextModel) -> list[Hint]:
             [
                 _(
                     "On the page Training, press Begin and run: a tiny model learns from nothing while you watch, in "
-                    "about a minute."
+                    "a minute or, on a slow machine, a few."
                 )
             ]
         )

@@ -43,8 +43,8 @@ def show(session: Session) -> Views:
             f"**{_('Train a tiny model to reverse strings')}** · "
             + _(
                 "a new encoder-decoder learns from {pairs} words to write them backwards. Its goal: {goal} % of "
-                "unseen words exactly right within {steps} steps, about a minute. Its cross-attention turns into an "
-                "anti-diagonal."
+                "unseen words exactly right within {steps} steps: a minute or, on a slow machine, a few. Its "
+                "cross-attention turns into an anti-diagonal."
             ).format(pairs=f"{REVERSE.pairs:,}", goal=round(100 * GOAL), steps=f"{REVERSE.settings.steps:,}")
         )
         row.button(
