@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 import streamlit as st
 
@@ -14,10 +15,13 @@ from viz.i18n.format import as_sentence, literal
 from viz.pages.checkpoints import adapter, compare, evaluate, heads, health, keep, tensors
 from viz.pages.checkpoints import open as checkpoints_opening
 from viz.pages.checkpoints.measuring import measured
-from viz.pages.checkpoints.subjects import CHECKPOINT, choose_subject, follow_sidebar, is_merged
+from viz.pages.checkpoints.subjects import CHECKPOINT, Subject, choose_subject, follow_sidebar, is_merged
 from viz.pages.checkpoints.tensors import totals
 from viz.state.session import Session, choose, current_session
 from viz.ui.parts import Drawing, Views
+
+if TYPE_CHECKING:
+    from streamlit.delta_generator import DeltaGenerator
 
 # Read a checkpoint: its tensors, what they measure, its heads, its health.
 
@@ -45,6 +49,14 @@ def show_read(session: Session) -> None:
         return
     views = ("adapter", *VIEWS) if is_merged(subject) else tuple(VIEWS)
     view = choose(_("View"), views, views[0], READ_VIEW, VIEW_NAMES.__getitem__, views_place)
+    # As the parts of the page: what another view has drawn goes at once, and not when this one is measured.
+    places = {name: st.container() if name == view else st.empty() for name in views}
+    with places[view]:
+        show_view(session, subject, view, row)
+
+
+def show_view(session: Session, subject: Subject, view: str, row: DeltaGenerator) -> None:
+    """Draw a view of the tensors of a file; row: above it, where a sentence has room."""
     if view == "adapter":
         adapter.show(session, subject, row)
         return
