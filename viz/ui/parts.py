@@ -172,11 +172,13 @@ def data_table(
     place: ExpanderContainer | None = None,
     parts: Iterable[Placed] = (),
     more: Mapping[str, Callable[[], DataFrame]] | None = None,
+    formats: Mapping[str, str] | None = None,
 ) -> None:
     """The numbers behind a page's views, computed when the user opens them, with a CSV of them all.
 
     table: of the whole page, where there is one. place: where one is already, see `expander`. parts: what the views
-    draw. more: other tables by their names. The user chooses between the whole and each of these.
+    draw. more: other tables by their names. The user chooses between the whole and each of these. formats: of
+    columns of numbers on the screen, by their titles.
     """
     data = place or expander(key, title or _("Data"))
     saving = bool(current_session().saving) and not data.open
@@ -194,7 +196,8 @@ def data_table(
         if chosen is None:
             return
         frame = tables[chosen].make()
-        st.dataframe(frame, height=280, hide_index=True)
+        config = {name: st.column_config.NumberColumn(format=each) for name, each in (formats or {}).items()}
+        st.dataframe(frame, height=280, hide_index=True, column_config=config)
         csv = harmless(frame).to_csv(index=False).encode("utf-8-sig")
         st.download_button("CSV", csv, f"{tables[chosen].file}.csv", "text/csv", key=f"{key}_csv")
 

@@ -184,7 +184,10 @@ def statistics_table(measurements: TensorStatistics) -> pd.DataFrame:
         "nan": "NaN",
         "infinite": "±∞",
     }
-    return pd.DataFrame(columns | {title: measurements.column(name) for name, title in names.items()})
+    numbers = {title: measurements.column(name) for name, title in names.items()}
+    finite = [info.elements for info in table] - measurements.column("nan") - measurements.column("infinite")
+    mean, deviation = measurements.column("mean"), measurements.column("deviation")
+    return pd.DataFrame(columns | numbers | {"‖W‖": np.sqrt(finite) * np.hypot(mean, deviation)})
 
 
 # The tensors of a file: their tree with what they measure, which fills in, and one of them large.
@@ -199,5 +202,8 @@ def show(session: Session, subject: Subject, measurements: TensorStatistics) -> 
     tensor.show(subject, measurements, measurements.table[chosen])
     file, title = f"tensors-{subject.name}", _("Data of all tensors")
     tensor.beside(
-        tensor.explain, lambda: data_table("tensors_data", partial(statistics_table, measurements), file, title)
+        tensor.explain,
+        lambda: data_table(
+            "tensors_data", partial(statistics_table, measurements), file, title, formats={_("zeros"): "%.3g"}
+        ),
     )

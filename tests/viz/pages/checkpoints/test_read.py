@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from unittest.mock import MagicMock
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from safetensors.torch import load_file
@@ -15,6 +17,10 @@ from tests.app_reading import sent, sound
 from tests.model.checkpoints.convert.layout_references import GPT
 from tests.viz.pages.checkpoints.reading_page import MATRIX, WEIGHTS, change, columns, page
 from tests.viz.small import write_small
+from viz.pages.checkpoints.measuring import measured
+from viz.pages.checkpoints.subjects import subjects
+from viz.pages.checkpoints.tensors import statistics_table
+from viz.ui import parts
 
 
 def health(app) -> dict[str, dict]:
@@ -29,6 +35,26 @@ def health(app) -> dict[str, dict]:
 
 def sentences(group: dict) -> list[str]:
     return [item["sentence"] for item in group["items"]]
+
+
+def test_the_table_of_all_tensors_has_their_norms(here):
+    write_small(here / "small")
+    weights = load_file(here / "small" / WEIGHTS)
+    measurements = measured(next(each for each in subjects() if each.name == "small"))
+    assert measurements.wait(20)
+    table = statistics_table(measurements)
+    norms = [float(weights[name].double().norm()) for name in table["tensor"]]
+    np.testing.assert_allclose(table["‖W‖"], norms, rtol=1e-6)
+
+
+def test_a_small_share_of_zeros_is_written_in_its_column_with_three_digits(monkeypatch):
+    """As 0.000006 it was cut to 000006."""
+    screen = MagicMock()
+    monkeypatch.setattr(parts, "st", screen)
+    table = pd.DataFrame({"zeros": [6e-6]})
+    parts.data_table("data", lambda: table, "file", place=MagicMock(open=True), formats={"zeros": "%.3g"})
+    screen.column_config.NumberColumn.assert_called_once_with(format="%.3g")
+    assert list(screen.dataframe.call_args.kwargs["column_config"]) == ["zeros"]
 
 
 def test_every_tensor_has_the_numbers_of_its_values(here):
