@@ -50,7 +50,7 @@ def show(subject: Subject, all_statistics: TensorStatistics, info: TensorInfo) -
     if isinstance(weight, str):
         st.caption(literal(weight))
         return
-    heading.caption(in_language(summary(weight.statistics)), width="content")
+    heading.caption(in_language(summary(weight)), width="content")
     if not info.shape:
         return
     left, right = st.columns([11, 9], gap="medium")
@@ -276,7 +276,7 @@ def show_pair(before: Subject, after: Subject, info: TensorInfo, equal: bool) ->
             st.caption(literal(f"{subject.name}: {weight}"))
             return
         weights.append(weight.called(f"{letter}: {weight.file}"))
-    lines = (f"{letter}: {in_language(summary(each.statistics))}" for letter, each in zip("AB", weights, strict=True))
+    lines = (f"{letter}: {in_language(summary(each))}" for letter, each in zip("AB", weights, strict=True))
     st.caption("  \n".join(lines))
     left, right = st.columns([11, 9], gap="medium")
     matrix = tensor_figures.is_matrix(weights[1])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -90,11 +91,13 @@ def short(name: str) -> str:
     return name if len(name) <= LETTERS else f"{name[: LETTERS // 2]}…{name[-LETTERS // 2 :]}"
 
 
-def summary(statistics: Statistics) -> str:
-    """Size, type and statistics of a tensor, in a line."""
+def summary(weight: Weight) -> str:
+    """Statistics and norm of a tensor, in a line."""
+    statistics = weight.statistics
     line: str = Message(
-        "mean {mean} · deviation {deviation} · from {low} to {high} · zeros {zeros}",
+        "mean {mean} · deviation {deviation} · from {low} to {high} · zeros {zeros} · ‖W‖ {norm}",
         mean=significant(statistics.mean),
+        norm=significant(math.sqrt(weight.finite) * math.hypot(statistics.mean, statistics.deviation)),
         deviation=significant(statistics.deviation),
         low=significant(statistics.minimum),
         high=significant(statistics.maximum),
@@ -129,7 +132,7 @@ def labelled(weights: Sequence[Weight], alone: str) -> Iterator[tuple[Weight, st
 
 def measures(weights: Sequence[Weight]) -> str:
     """Statistics of the tensors, for screen readers."""
-    return joined("; ", *(joined("", f"{weight.file}: ", summary(weight.statistics)) for weight in weights))
+    return joined("; ", *(joined("", f"{weight.file}: ", summary(weight)) for weight in weights))
 
 
 def ends(weights: Sequence[Weight]) -> tuple[float, float]:

@@ -17,8 +17,10 @@ from tests.app_reading import sent, sound
 from tests.model.checkpoints.convert.layout_references import GPT
 from tests.viz.pages.checkpoints.reading_page import MATRIX, WEIGHTS, change, columns, page
 from tests.viz.small import write_small
+from viz.i18n.format import significant
 from viz.pages.checkpoints.measuring import measured
 from viz.pages.checkpoints.subjects import subjects
+from viz.pages.checkpoints.tensor_figures import Weight, summary
 from viz.pages.checkpoints.tensors import statistics_table
 from viz.ui import parts
 
@@ -45,6 +47,9 @@ def test_the_table_of_all_tensors_has_their_norms(here):
     table = statistics_table(measurements)
     norms = [float(weights[name].double().norm()) for name in table["tensor"]]
     np.testing.assert_allclose(table["‖W‖"], norms, rtol=1e-6)
+    info = measurements.table[0]
+    weight = Weight("small", info, measurements.of(info), measurements.remember, measurements.remembers)
+    assert str(summary(weight)).endswith(f" · ‖W‖ {significant(norms[0])}")
 
 
 def test_a_small_share_of_zeros_is_written_in_its_column_with_three_digits(monkeypatch):
