@@ -187,8 +187,8 @@ def strip(session: Session, model: TextModel, trained: bool) -> View:
     part of the film is missing there.
     """
     current = training.training(session)
-    shown = "" if trained else model.name
-    anew = begins(current, shown)
+    other = "" if trained else model.name
+    anew = begins(current, other)
     refused = no_training(model.network.ours, model.predicts) if anew else ""
     plan, sizes = ("", ""), current.batches if current else None
     if anew and not refused:
@@ -201,7 +201,7 @@ def strip(session: Session, model: TextModel, trained: bool) -> View:
         runs = merged_in(session, current.current.film)
         film["runs"] = {side: {"firsts": each.firsts, "labels": each.labels} for side, each in runs.items()}
     own = current is None or training.is_own(session, current)
-    header = strip_data(current, refused, plan, own, sizes, shown)
+    header = strip_data(current, refused, plan, own, sizes, other)
     data = pack({**header, "film": film}, frames)
     return PackedView(_training_strip, STRIP, data, {"act": partial(on_act, model, trained), "again": on_again})
 
@@ -223,9 +223,9 @@ def on_act(model: TextModel, trained: bool, act: dict[str, Any]) -> None:
         session.message = training.watched_only()
         return
     name, count = act["name"], int(act.get("count") or 1)
-    shown = "" if trained else model.name
-    if name in ("advance", "batch", "run") and begins(live, shown):
-        lost = live is not None and name != "batch" and give_up_question(live, shown)
+    other = "" if trained else model.name
+    if name in ("advance", "batch", "run") and begins(live, other):
+        lost = live is not None and name != "batch" and give_up_question(live, other)
         if lost and not act.get("anew"):  # it moved when the button was drawn: the question is there now
             session.rerun_requested = True
             return

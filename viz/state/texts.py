@@ -105,9 +105,9 @@ def follow_model(session: Session, model: TextModel) -> None:
 
 def write_first(session: Session, model: TextModel, source: str) -> None:
     """Put a text into the fields that `model` begins with; the texts of the one that is shown come back with that."""
-    shown = session.model if session.traced_input else model
-    if shown.name != model.name:
-        session.texts.by_model[shown.name] = texts(shown)
+    before = session.model if session.traced_input else model
+    if before.name != model.name:
+        session.texts.by_model[before.name] = texts(before)
     write_source(source)
     write(Key.TARGET, "")
 
