@@ -116,7 +116,7 @@ def test_a_base_that_is_not_here_is_named_and_chosen_by_hand(address, models):
     app.button(key="telling_lost").click().run()
     assert sound(app).session_state["session"].model.name == "lost"
     assert app.query_params["told"] == "base:tiny@lost"
-    assert "merged into tiny" in " ".join(each.value for each in app.caption).replace("\xa0", " ")
+    assert "merged into tiny" in " ".join(f"{each.value} {each.help}" for each in app.caption).replace("\xa0", " ")
     again = page_of(model="lost", told="base:tiny@lost")
     assert sound(again).session_state["session"].model.name == "lost"
 
