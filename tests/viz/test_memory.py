@@ -40,7 +40,7 @@ def test_a_long_text_stays_within_the_limit_on_each_page(page, wide, asks_early,
     monkeypatch.setattr(checkpoints, "CHECKPOINTS", wide.parent)
     app = opened(page, model="wide", source="The dog.", target="狗")
     type_in(app, Key.SOURCE, "The dog sees. " * 10)  # what is imported for a long text is there now
-    del app.session_state[Key.SESSION].shown
+    del app.session_state[Key.SESSION].traced_input
     gc.collect()
     give_back_memory()
     forget_peak()

@@ -34,9 +34,9 @@ def strip_of(app):
 def test_the_strip_says_what_the_first_click_trains_on_and_with_what(name, sentence):
     app = sound(opened("map", model=name))
     strip = strip_of(app)
-    assert strip["sentence"].startswith(sentence)
+    assert strip["about"][0].startswith(sentence)
     plan = training.usual_plan(app.session_state[Key.SESSION].model)
-    assert "Rate 0.0003" in strip["sentence"]
+    assert "Rate 0.0003" in strip["about"][0]
     full = plan.settings.batch_tokens
     assert strip["batches"]["sentence"] == f"Batches of {{size}} tokens, quick to watch; ▶ takes {full:,}"
     assert strip["batches"]["chosen"] == 256

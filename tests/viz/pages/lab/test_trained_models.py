@@ -41,7 +41,7 @@ PLANTED = Experiment(name="planted", row=27, group=Group.NORMS, statement=say("a
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("model.experiments.engines.ab_training.PAIRS", 200)
     monkeypatch.setattr(viz.state.checkpoints, "CHECKPOINTS", tmp_path / "bundled")
-    monkeypatch.setattr("viz.pages.lab.statements.experiments", lambda: {"planted": PLANTED})
+    monkeypatch.setattr("viz.pages.lab.statements.cards", lambda: {"planted": PLANTED})
     write_small(tmp_path / "bundled" / "small")
 
 
