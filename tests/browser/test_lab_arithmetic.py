@@ -8,7 +8,6 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.looking import eventually, stands_still
-from tests.browser.test_positions import go
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
@@ -16,7 +15,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.slow]
 def opened(window, claim: str = "") -> Page:
     """The laboratory's arithmetic, at one of its claims."""
     page = window.open()
-    go(page, "Lab")
+    page.get_by_role("link", name="Lab", exact=True).click()
     page.get_by_role("radio", name="By hand").click()
     expect(page.locator(".vitrine.matrices[data-painted]")).to_be_visible()
     if claim:
