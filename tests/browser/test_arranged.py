@@ -9,7 +9,7 @@ from tests.browser.looking import eventually, source, stands_still
 
 pytestmark = pytest.mark.browser
 
-CONTROL = b"Hide weights <"  # of the Attention page
+CONTROL = b"One query, step by step"  # of the Attention page
 
 
 def listening(page: Page, way: str) -> list[bytes]:

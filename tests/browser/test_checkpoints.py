@@ -89,7 +89,7 @@ def test_an_upload_is_seen_by_nobody_else_until_it_is_taken_out(visit, mine):
         line(page, "mine").locator(".remove")
     ).first.click()
     expect(line(page, "mine")).to_have_count(0)
-    expect(page.get_by_text("3+3 layers")).to_be_visible()
+    expect(page.get_by_text("encoder-decoder").first).to_be_visible()
 
 
 def test_hostile_files_are_a_sentence_and_the_page_goes_on(visit, tmp_path):
@@ -108,4 +108,4 @@ def test_hostile_files_are_a_sentence_and_the_page_goes_on(visit, tmp_path):
     expect(line(page, "evil.pt").locator(".problem")).to_contain_text("code")
     expect(line(page, "evil.pt").get_by_role("button", name="Show it")).to_be_disabled()
     assert not (tmp_path / "harmed").exists()
-    expect(page.get_by_text("3+3 layers")).to_be_visible()
+    expect(page.get_by_text("encoder-decoder").first).to_be_visible()
