@@ -30,7 +30,7 @@ PAGES = {
     "Tokens and positions": ("heatmap chart chart chart", 0),
     "Attention": ("heads stages panels heatmap", 0),
     "Masks": ("panels panels panels", 0),
-    "Norms and residual": ("heatmap chart chart", 1),  # γ and β
+    "Norms and residual": ("heatmap chart chart chart chart chart", 1),  # γ and β
     "Feed-forward": ("heatmap chart heatmap chart chart chart", 0),
     "Predictions": ("chart heatmap ranking", 0),
 }
