@@ -31,10 +31,10 @@ PARTS = {
     "attention": {
         "stages": ".vitrine.stages",
         "heads": ".vitrine.heads",
-        "tokens": ".vitrine.bar .rows",
+        "tokens": ".vitrine.bar .tokens.source",
         "figure": ".vitrine.heatmap",
     },
-    "map": {"tokens": ".vitrine.bar .rows", "map": ".model_map"},
+    "map": {"tokens": ".vitrine.bar .tokens.source", "map": ".model_map"},
 }
 TITLES = {
     "attention": "From a keystroke to the painted change",
