@@ -1,7 +1,7 @@
 """Families of published models, by their model_type: which open, how that is known, and why others do not.
 
-As a page of the documentation: `python -m model.checkpoints.families > docs/families.md`; as the README's table of
-formats: `python -m model.checkpoints.families formats`.
+As a page of the documentation: `python -m model.checkpoints.families > docs/families.md`; the table of formats of
+docs/open_a_model.md: `python -m model.checkpoints.families formats`.
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ def formats() -> str:
         ),
         (
             f"other causal, masked and seq2seq models that `transformers` knows: {len(COMPARED)} families are compared "
-            f"with it, {len(OPENING)} more were seen to open ([which, and which do not](docs/families.md))",
+            f"with it, {len(OPENING)} more were seen to open ([which, and which do not](families.md))",
             "`transformers` runs them and we look in from outside, into a mixture of experts too: its router, the load "
             "of each expert, the units of one; a page says in a sentence what such a model does not show",
         ),

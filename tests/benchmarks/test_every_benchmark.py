@@ -51,10 +51,10 @@ RUNS: dict[str, tuple[str, list[str]]] = {
 NEEDS_CHROMIUM = {"keystroke", "head_grid", "long_text", "watching", "first_step", "film", "typing_while_training"}
 
 
-def test_every_benchmark_is_run_here_and_named_in_the_readme() -> None:
+def test_every_benchmark_is_run_here_and_named_in_the_documentation() -> None:
     commands = {path.stem for path in HERE.glob("*.py") if '__name__ == "__main__"' in path.read_text("utf-8")}
     commands = {name for name in commands if not name.startswith("test_")}
-    listed = re.findall(r"-m tests\.benchmarks\.(\w+)", (ROOT / "README.md").read_text("utf-8"))
+    listed = re.findall(r"-m tests\.benchmarks\.(\w+)", (ROOT / "docs" / "testing.md").read_text("utf-8"))
     assert {name.split()[0] for name in RUNS} == commands - {"long_page"} == {*listed}
 
 

@@ -54,7 +54,8 @@ class Visit:
         return self.page
 
     def _said(self, message: ConsoleMessage) -> None:
-        asks_for_base = "/attention/_stcore/" in message.location["url"]  # Streamlit looks where its server begins
+        address = urlsplit(message.location["url"]).path
+        asks_for_base = "/_stcore/" in address.removeprefix("/_stcore/")  # Streamlit looks where its server begins
         if message.type == "error" and not asks_for_base:
             self.errors.append(message.text)
 

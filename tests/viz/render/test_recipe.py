@@ -1,4 +1,4 @@
-"""The README's recipe of a new heatmap: what fifteen lines give, tried."""
+"""The documented recipe of a new heatmap: what fifteen lines give, tried."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from viz.render.reader import Reader
 from viz.render.render import render
 from viz.state.token_groups import text_groups
 
-README = Path(__file__).resolve().parents[3] / "README.md"
+RECIPES = Path(__file__).resolve().parents[3] / "docs" / "add.md"
 TEXT, PINNED, TARGET = "the cats sit here", "the dogs sit here", "los gatos"
 
 
@@ -30,7 +30,7 @@ def distances(states: torch.Tensor | None) -> torch.Tensor | None:
 
 
 def recipe() -> str:
-    block = re.search(r"<!-- a new heatmap -->\s*```python\n(.*?)```", README.read_text("utf-8"), re.DOTALL)
+    block = re.search(r"<!-- a new heatmap -->\s*```python\n(.*?)```", RECIPES.read_text("utf-8"), re.DOTALL)
     assert block
     return textwrap.dedent(block[1])
 
