@@ -50,7 +50,7 @@ def test_the_story_of_a_training(visit):
     page.get_by_role("link", name="Training", exact=True).click()
     page.get_by_role("button", name="Begin and run").click()
     reaches(page, 5)
-    expect(page.get_by_role("button", name="Flag A stands at this frame")).to_be_visible()  # the film, where it began
+    expect(page.get_by_role("button", name="Mark as A")).to_be_visible()  # the film, where it began
     strip = page.locator(".vitrine.strip")
 
     def in_sight() -> bool:  # whatever stands above it in the sidebar

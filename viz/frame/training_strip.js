@@ -41,7 +41,8 @@ function buildStrip(parentElement) {
   root.giveUp = root.question.appendChild(element("button", "do"));
   root.showRuns = root.question.appendChild(element("button", "do"));
   root.giveUp.type = root.showRuns.type = "button";
-  root.append(root.buttons, root.question, standing, root.curve, root.film, root.sentence);
+  root.label = element("div", "label");
+  root.append(root.label, root.buttons, root.question, standing, root.curve, root.film, root.sentence);
   const sizes = new ResizeObserver(() => paintCurve(root));
   sizes.observe(root.curve);
   const silent = onFilm(() => showFilm(root), () => showFilm(root), () => false);
@@ -155,6 +156,7 @@ function showFilm(root) {
 function showStrip(root, data) {
   showButtons(root, data);
   showBatches(root, data);
+  write(root.label, data.words.steps);
   write(root.words, data.summary);
   root.opener.title = data.words.more;
   root.opener.setAttribute("aria-label", data.words.more);

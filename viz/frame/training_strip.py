@@ -40,7 +40,8 @@ def facts(snapshot: Snapshot) -> list[dict[str, Any]]:
     if snapshot.loss is not None:
         rows.append((True, _("loss {loss}").format(loss=significant(snapshot.loss)), str(snapshot.loss)))
     if snapshot.exact_match is not None:
-        rows.append((True, f"✓ {100 * snapshot.exact_match:.0f} %", _("exact match on unseen texts")))
+        share = _("{share} % right").format(share=f"{100 * snapshot.exact_match:.0f}")
+        rows.append((True, share, _("share of unseen texts that are answered without a mistake")))
     if snapshot.tokens_per_second:
         rate = snapshot.tokens_per_second
         rows.append((False, _("{rate} tokens/s").format(rate=f"{rate:,.0f}"), str(rate)))
@@ -95,6 +96,7 @@ def strip_data(
     name = model_name if anew or live is None else live.start.name
     words = {
         "of": name,
+        "steps": _("Train steps"),
         "one": _("Train one step"),
         "advance": _("Train {count} steps"),
         "run": _("Train on"),
@@ -105,14 +107,18 @@ def strip_data(
         "more": _("About this training"),
     }
     batches = batch_data(sizes)
+    signs = _(
+        "1, 10, 100: train as many steps; ▶: train until the end or a pause; ↺: begin another run from the first "
+        "weights, the runs so far are kept."
+    )
     if live is None:
         data, sentence = plan
         return {
             "status": "none",
             "question": [],
             "step": 0,
-            "summary": _("cannot be trained") if refused else _("step 0 · on {data}").format(data=data),
-            "about": [refused or sentence],
+            "summary": _("cannot be trained") if refused else _("on {data}").format(data=data),
+            "about": [refused] if refused else [sentence, signs],
             "facts": [],
             "losses": [],
             "sentence": "",
@@ -142,7 +148,7 @@ def strip_data(
         "question": question if own else [],
         "step": snapshot.step,
         "summary": " · ".join(summary),
-        "about": [],
+        "about": [signs],
         "facts": rows,
         "losses": live.current.curves.overview("loss", DRAWN) if live.current else [],
         "sentence": sentence if own else training.watched_only(),

@@ -133,7 +133,7 @@ def test_going_back_leaves_another_model_that_is_shown(begun, monkeypatch):
 
 def test_before_a_training_its_data_are_said_and_the_small_print_is_apart():
     data = training_strip.strip_data(None, "", ("sentences made by rule", "Trains on them. Rate 3."))
-    assert (data["summary"], data["about"]) == ("step 0 · on sentences made by rule", ["Trains on them. Rate 3."])
+    assert (data["summary"], data["about"][0]) == ("on sentences made by rule", "Trains on them. Rate 3.")
     assert (data["sentence"], data["facts"]) == ("", [])
 
 

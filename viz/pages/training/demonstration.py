@@ -15,9 +15,12 @@ from viz.pages.training import film
 from viz.pages.training.start import demonstrate
 from viz.state import training
 from viz.state.session import Session
+from viz.ui.job_view import remaining
 from viz.ui.parts import Drawing, Views, no_views
 
 if TYPE_CHECKING:
+    from streamlit.delta_generator import DeltaGenerator
+
     from model.inference.text_model import TextModel
     from model.training.live.live_training import LiveTraining
 
@@ -33,13 +36,13 @@ class Part(StrEnum):
     PROGRESS = "demonstration_progress"
 
 
-def show(session: Session) -> Views:
-    """The demonstration and its goal; while it goes on, its progress and its film."""
+def show(session: Session, row: DeltaGenerator) -> Views:
+    """The demonstration and its goal; while it goes on, its progress and its film, whose choices go into `row`."""
     live = training.training(session)
     running = live if live is not None and is_demonstration(live) else None
     with st.container(border=True):
-        row = st.container(horizontal=True, gap="medium", vertical_alignment="center")
-        row.container(key=Part.WORDS).markdown(
+        line = st.container(horizontal=True, gap="medium", vertical_alignment="center")
+        line.container(key=Part.WORDS).markdown(
             f"**{_('Train a tiny model to reverse strings')}** · "
             + _(
                 "a new encoder-decoder learns from {pairs} words to write them backwards. Its goal: {goal} % of "
@@ -47,7 +50,7 @@ def show(session: Session) -> Views:
                 "cross-attention turns into an anti-diagonal."
             ).format(pairs=f"{REVERSE.pairs:,}", goal=round(100 * GOAL), steps=f"{REVERSE.settings.steps:,}")
         )
-        row.button(
+        line.button(
             _("Begin again") if running else _("Begin and run"),
             key=Part.BEGIN,
             type="secondary" if running else "primary",
@@ -59,7 +62,7 @@ def show(session: Session) -> Views:
             st.page_link(ATTENTION, label=_("Watch its cross-attention turn"), icon=":material/grid_on:")
     watched: Views = no_views
     if running and running.current and len(running.current.film):  # the text that shows it best, without a search
-        watched = film.page()
+        watched = film.page(row)
 
     def views(model: TextModel) -> Drawing:
         if running is None:
@@ -83,28 +86,31 @@ def share_of(live: LiveTraining) -> float:
 
 
 def progress_words(live: LiveTraining) -> str:
-    """Sentence: how good the model is now, and whether the goal is reached."""
+    """Sentence: how far the training is, the time that is left, how good the model is, and whether the goal is reached."""
     snapshot = live.snapshot
+    words = [_("step {step} of {total}").format(step=f"{snapshot.step:,}", total=f"{snapshot.total:,}")]
+    if snapshot.seconds_left and snapshot.status == "running":
+        words.append(remaining(snapshot.seconds_left))
+    return " · ".join([*words, goal_words(live)])
+
+
+def goal_words(live: LiveTraining) -> str:
+    """Sentence: how many words the model turns round, and whether the goal is reached."""
     # The snapshot may know of a measurement before the curve has it.
     steps, shares = live.current.curves.get("exact match") if live.current else (np.empty(0), np.empty(0))
     if not len(shares):
-        every = live.settings.validate_every
-        seldom = _("step {step}: not measured yet, that comes every {every} steps")
-        words = seldom if every else _("step {step}: this training does not measure it")
-        return words.format(step=f"{snapshot.step:,}", every=every)
+        if every := live.settings.validate_every:
+            return _("unseen words are tried every {every} steps").format(every=every)
+        return _("this training tries no unseen words")
     reached = steps[shares >= GOAL]
-    now = f"{100 * float(shares[-1]):.1f}"
+    now, measured = f"{100 * float(shares[-1]):.1f}", f"{int(steps[-1]):,}"
     if len(reached):
         sentence = _(
-            "step {step}: {now} % exactly right, measured after step {measured}; "
-            "the goal of {goal} % was reached after step {reached}"
+            "{now} % of unseen words were written backwards without a mistake after step {measured}; the goal of "
+            "{goal} % was reached after step {reached}"
         )
-        return sentence.format(
-            step=f"{snapshot.step:,}",
-            now=now,
-            measured=f"{int(steps[-1]):,}",
-            goal=round(100 * GOAL),
-            reached=f"{int(reached[0]):,}",
-        )
-    sentence = _("step {step}: {now} % exactly right, measured after step {measured}; the goal is {goal} %")
-    return sentence.format(step=f"{snapshot.step:,}", now=now, measured=f"{int(steps[-1]):,}", goal=round(100 * GOAL))
+        return sentence.format(now=now, measured=measured, goal=round(100 * GOAL), reached=f"{int(reached[0]):,}")
+    sentence = _(
+        "{now} % of unseen words were written backwards without a mistake after step {measured}; the goal is {goal} %"
+    )
+    return sentence.format(now=now, measured=measured, goal=round(100 * GOAL))

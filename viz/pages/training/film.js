@@ -38,11 +38,11 @@ function buildFilm(parentElement) {
       ["play", "▶", filmed(() => player.play(!player.playing))],
       ["back", "‹", filmed(() => player.seek(frameAt() - 1))],
       ["on", "›", filmed(() => player.seek(frameAt() + 1))],
-      ["a", "A", filmed(() => putFlag(root, "a"))],
-      ["b", "B", filmed(() => putFlag(root, "b"))],
-      ["difference", "B − A", filmed(() => compare(root, !root.comparing))],
-      ["largest", "⇥", filmed(() => findLargest(root))],
-      ["keys", "◆", filmed(() => offer(root, nearestKey(filmHere().steps[frameAt()])))],
+      ["a", "", filmed(() => putFlag(root, "a"))],
+      ["b", "", filmed(() => putFlag(root, "b"))],
+      ["difference", "", filmed(() => compare(root, !root.comparing))],
+      ["largest", "", filmed(() => findLargest(root))],
+      ["keys", "", filmed(() => offer(root, nearestKey(filmHere().steps[frameAt()])))],
     ],
     SPEEDS.map((speed) => [speed, `${speed}/s`]),
     15,
@@ -54,6 +54,7 @@ function buildFilm(parentElement) {
       leaps: true,
     },
   ));
+  player.controls.insertBefore(player.speed, player.buttons.a);
   root.standing = player.controls.appendChild(element("span", "standing"));
   root.standing.setAttribute("aria-live", "off");
   root.futures = root.appendChild(element("div", "futures"));
@@ -440,9 +441,11 @@ function showFutures(root) {
 /** @param {Root} root */
 function showWords(root) {
   const { words } = root.header;
-  for (const [name, text] of Object.entries(words.buttons)) {
-    root.player.buttons[name].title = text;
-    root.player.buttons[name].setAttribute("aria-label", text);
+  for (const [name, { text, title }] of Object.entries(words.buttons)) {
+    const button = root.player.buttons[name];
+    button.title = title;
+    if (text) write(button, text);
+    else button.setAttribute("aria-label", title);
   }
   root.player.speed.setAttribute("aria-label", words.speed);
   root.player.speed.title = words.speed;

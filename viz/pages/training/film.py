@@ -46,8 +46,8 @@ DRAWN = 200  # points of another run's loss
 _film = component("pages/training/film")
 
 
-def page() -> Views:
-    """The film, and what shows another text in its past too."""
+def page(row: st.delta_generator.DeltaGenerator) -> Views:
+    """The film, and what shows another text in its past too. row: of the page's choices, where its own go."""
     live = training(current_session())
     run = live.current if live else None
     if live is None or run is None or not run.film.kinds:
@@ -56,7 +56,6 @@ def page() -> Views:
         else:
             offer_begin()
         return no_views
-    row = st.container(key="choices_film", horizontal=True, vertical_alignment="center")
     branch.show(st.container(), live)
     kinds = run.film.kinds
     chosen_kind = choose_attention(kinds, row)
@@ -196,13 +195,22 @@ def film_words() -> dict[str, Any]:
         ),
         "alt": _("Film of the training"),
         "buttons": {
-            "back": _("One frame back"),
-            "on": _("One frame on"),
-            "a": _("Flag A stands at this frame"),
-            "b": _("Flag B stands at this frame"),
-            "difference": _("Show frame B minus frame A; without flags, this frame minus the first"),
-            "largest": _("Go to where the chosen head changed most from one frame to the next"),
-            "keys": _("Go back to the key frame nearest to this step …"),
+            "back": {"text": "", "title": _("One frame back")},
+            "on": {"text": "", "title": _("One frame on")},
+            "a": {"text": _("Mark as A"), "title": _("Mark this frame as A, or take the mark away")},
+            "b": {"text": _("Mark as B"), "title": _("Mark this frame as B, or take the mark away")},
+            "difference": {
+                "text": _("Show B − A"),
+                "title": _("Show frame B minus frame A; without marks, this frame minus the first"),
+            },
+            "largest": {
+                "text": _("Largest change"),
+                "title": _("Go to where the chosen head changed most from one frame to the next"),
+            },
+            "keys": {
+                "text": _("◆ Go back …"),
+                "title": _("Go back to the key frame nearest to this step, or branch from it"),
+            },
         },
         "moved": _("Head {head} changed most from step {before} to step {after}: {moved} of its attention moved."),
         "key": _("Key frame of step {step}:"),
@@ -215,7 +223,7 @@ def film_words() -> dict[str, Any]:
         "waiting": _("The film of this text is on its way …"),
         "frame": _("step {step}"),
         "step": _("step {step}"),
-        "loss": _("probe's loss {loss}"),
+        "loss": _("loss on this text {loss}"),
         "between": _("step {b} minus step {a}"),
         "head": _("Layer {layer}, head {head}"),
         "guesses": _("Most probable next token after"),

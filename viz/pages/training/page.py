@@ -45,10 +45,10 @@ def page(model: TextModel) -> Views:
     way = form.choose_way(row, model) if segment == "begin" else ""
     standing(st.container(key=Part.STANDING), session)
     if segment in ("curves", "film"):
-        return curves.page() if segment == "curves" else film.page()
+        return curves.page() if segment == "curves" else film.page(row)
     if segment == "settings":
         return settings.page(session)
-    demonstrated = demonstration.show(session) if way == form.DEMONSTRATION else no_views
+    demonstrated = demonstration.show(session, row) if way == form.DEMONSTRATION else no_views
     place = st.container(key=Part.BESIDE_TEXTS)
 
     def views(model: TextModel) -> Drawing:

@@ -18,10 +18,12 @@ from viz.state.session import Session
 
 
 def film_page() -> None:
+    import streamlit as st
+
     from tests.viz.pages.training.training_page import draw
     from viz.pages.training import film
 
-    draw(film.page())
+    draw(film.page(st.container(horizontal=True)))
 
 
 def shown() -> AppTest:
