@@ -159,7 +159,8 @@ def test_a_click_on_a_row_of_the_large_figure_chooses_the_query(visit):
     page.locator(".vitrine.heatmap canvas").click(position=place)
     chosen_query(page, "师")
     page.wait_for_url(re.compile("query=4"))
-    expect(page.locator(".chip.lit")).to_have_text(["·am", "师", "师", "·am"])  # the bar, the query, the key
+    # In the bar, the line on the best source and the line on the prediction, among the queries; the key.
+    expect(page.locator(".chip.lit")).to_have_text(["·am", "师", "师", "师", "师", "·am"])
 
 
 @pytest.mark.slow
@@ -194,6 +195,7 @@ def test_the_scale_changes_the_thumbnails_and_the_colour_bar(visit, model):
     eventually(page, lambda: [each["darkest"] for each in pixels(page)] == drawn)
     marks = ["0", "0.2", "0.4", "0.6", "0.8", "1"]
     eventually(page, lambda: [text for text in texts(figure(page)) if text[0].isdigit()] == marks)
+    page.get_by_role("button", name="More").click()
     page.get_by_text("scale 0 to largest").click()
     page.wait_for_url("**scale=largest*")
     eventually(page, lambda: texts(figure(page))[-2] == f"{float(found[0, 0].max()):.3g}")
