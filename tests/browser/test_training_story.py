@@ -49,8 +49,10 @@ def test_from_a_table_with_faults_to_a_model_that_opens_again(visit, tmp_path):
     begin.click()
     status(page, "running")
     reaches(page, 20)
+    page.locator(".bar .fold").click()  # the texts come over the page
     source(page).fill("dcba")
     expect(page.locator(".vitrine .tokens.source .chip")).to_have_text(["·d", "c", "ba", "</s>"])
+    page.locator(".bar .fold").click()
     status(page, "running")
     page.get_by_role("button", name="Pause").click()
     status(page, "paused")

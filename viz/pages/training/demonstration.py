@@ -86,7 +86,7 @@ def share_of(live: LiveTraining) -> float:
 
 
 def progress_words(live: LiveTraining) -> str:
-    """Sentence: how far the training is, the time that is left, how good the model is, and whether the goal is reached."""
+    """Sentence: how far the training is, the time that is left, and what has become of the goal."""
     snapshot = live.snapshot
     words = [_("step {step} of {total}").format(step=f"{snapshot.step:,}", total=f"{snapshot.total:,}")]
     if snapshot.seconds_left and snapshot.status == "running":
