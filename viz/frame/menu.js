@@ -1,9 +1,10 @@
-// The menu of the page, in the visitor's language: theme, print, the page as a file. Streamlit's own, which is in English,
+// The menu of the page, in the visitor's language: theme, presenting, print, the page as a file. Streamlit's own, which is in English,
 // is hidden.
 
 import { element, newRoot, write } from "../web/elements.js";
 import { newPopover } from "../web/popover.js";
 import { wholePage } from "./page_file.js";
+import { listen, present } from "./present.js";
 
 const THEMES = ["System", "Light", "Dark"]; // as Streamlit calls them
 
@@ -59,8 +60,12 @@ function buildMenu(parentElement) {
     });
   }
   panel.addEventListener("beforetoggle", () => showThemes(root));
-  [root.print, root.file] = ["print", "file"].map((name) => panel.appendChild(element("button", `item ${name}`)));
-  root.print.type = root.file.type = "button";
+  [root.present, root.print, root.file] = ["present", "print", "file"].map((name) => panel.appendChild(element("button", `item ${name}`)));
+  root.present.type = root.print.type = root.file.type = "button";
+  root.present.addEventListener("click", () => {
+    panel.hidePopover();
+    present();
+  });
   root.print.addEventListener("click", () => {
     panel.hidePopover();
     window.print();
@@ -102,6 +107,9 @@ export default function ({ data: words, parentElement, setTriggerValue }) {
   root.opener.setAttribute("aria-label", words.menu);
   write(root.heading, words.theme);
   THEMES.forEach((name, index) => write(root.themes.children[index], words[name]));
+  listen({ before: words.before, next: words.next, end: words.end });
+  write(root.present, words.present);
+  root.present.title = words.presenting;
   write(root.print, words.print);
   root.file.title = words.explanation;
   if (!root.file.disabled) write(root.file, words.save);

@@ -2,7 +2,7 @@
 // that is not finite leaves a gap. Lengths are CSS pixels.
 
 import { unpack } from "./bytes.js";
-import { element, ending } from "./elements.js";
+import { element, ending, placeIn } from "./elements.js";
 import { exact } from "./numbers.js";
 import { hover } from "./bus.js";
 import { FONT, MARK, shortened } from "./pens.js";
@@ -270,8 +270,7 @@ function drawChart(pen, place, { header, lit = {}, pointed = {}, chosen = -1 }) 
 /** @param {PlotRoot<ChartPlace, ShownChart>} root @param {Pointed} event */
 function nearest(root, event) {
   const { place, canvas, shown } = root;
-  const box = canvas.getBoundingClientRect();
-  const [px, py] = [event.clientX - box.left, event.clientY - box.top];
+  const [px, py] = placeIn(canvas, event);
   if (px < place.left - 4 || px > place.right + 4 || py < place.top || py > place.bottom) return [];
   const found = shown.header.series.flatMap((series) => {
     let best = null;

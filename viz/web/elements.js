@@ -33,6 +33,25 @@ export const firstIn = (parent) => /** @type {Root} */ (parent.firstElementChild
 /** @param {Element} parent @returns {Root} */
 export const lastIn = (parent) => /** @type {Root} */ (parent.lastElementChild);
 
+// How much larger an element stands on the screen than in its own pixels, which the layout of a presented figure counts in.
+/** @param {Element} node @returns {number} */
+export const zoomOf = (node) => /** @type {any} */ (node).currentCSSZoom ?? 1;
+
+// Pixels of the screen in one of an element's own.
+/** @param {Element} node */
+export const pixelRatio = (node) => (window.devicePixelRatio || 1) * zoomOf(node);
+
+// Height of the window in the pixels of a figure that stands in it.
+export const windowHeight = () => innerHeight / (Number(globalThis.document?.documentElement.dataset.presenting) || 1);
+
+// Where in an element the pointer is, in its own pixels.
+/** @param {Element} node @param {{ clientX: number, clientY: number }} event @returns {[number, number]} */
+export function placeIn(node, { clientX, clientY }) {
+  const { left, top } = node.getBoundingClientRect();
+  const zoom = zoomOf(node);
+  return [(clientX - left) / zoom, (clientY - top) / zoom];
+}
+
 /** @param {HTMLCanvasElement} canvas */
 export const contextOf = (canvas) => /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
 

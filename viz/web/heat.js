@@ -3,7 +3,7 @@
 // words, in `texts`, and below them their values, where these are `valued`. Values may be off by an `error`. Lengths are
 // CSS pixels.
 
-import { contextOf, element } from "./elements.js";
+import { contextOf, element, placeIn, windowHeight } from "./elements.js";
 import { about, exact, significant } from "./numbers.js";
 import { hover } from "./bus.js";
 import { shown } from "./chips.js";
@@ -147,7 +147,7 @@ function arrange({ rows, columns, scale, texts, valued, highest, large, square, 
   const beside = Math.max(LOWEST, measure(scale.title), measure(rows.title));
   const some = Math.max(wide, 22, beside / count.rows, wanted / count.rows);
   const top = snap(34 + (turn === 0 ? FONT : turn === -45 ? 0.71 * (widest + FONT) : widest));
-  const filling = Math.max(Math.min(least, LOWEST_ROW), Math.min(110, (SHARE * innerHeight - top) / count.rows));
+  const filling = Math.max(Math.min(least, LOWEST_ROW), Math.min(110, (SHARE * windowHeight() - top) / count.rows));
   const usual = Math.min(some, Math.max(tall, Math.min(64, beside / count.rows)), least);
   const high = square ? wide : whole(large ? filling : usual);
   const length = Math.max(count.rows * high, beside);
@@ -224,9 +224,9 @@ function draw(pen, place, { header, values, visible, chosen, column: chosenColum
 // The cell under the pointer: its row and column, -1 outside.
 /** @param {PlotRoot<HeatPlace, ShownHeat>} root @param {Pointed} event */
 export function cellAt({ place, canvas }, event) {
-  const box = canvas.getBoundingClientRect();
-  const column = Math.floor((event.clientX - box.left - place.left) / place.wide);
-  const row = Math.floor((event.clientY - box.top - place.top) / place.high);
+  const [x, y] = placeIn(canvas, event);
+  const column = Math.floor((x - place.left) / place.wide);
+  const row = Math.floor((y - place.top) / place.high);
   const inside = row >= 0 && row < place.count.rows && column >= 0 && column < place.count.columns;
   return inside ? { row, column } : { row: -1, column: -1 };
 }

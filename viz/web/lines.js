@@ -2,7 +2,7 @@
 // pointer keeps its lines alone; beside the tokens that they lead to stands how strong they are. Lengths are CSS pixels.
 
 import { unpack } from "./bytes.js";
-import { ending } from "./elements.js";
+import { ending, placeIn, windowHeight } from "./elements.js";
 import { significant } from "./numbers.js";
 import { DIFFERENCE, signedColour, strengthOf } from "./colours.js";
 import { hover } from "./bus.js";
@@ -20,7 +20,7 @@ function arrangeLines({ rows, columns, large }, width, ratio, measure) {
   const names = { rows: rows.labels.map(shortened), columns: columns.labels.map(shortened) };
   const most = Math.max(names.rows.length, names.columns.length);
   const usual = Math.max(3, Math.min(24, Math.max(16, 520 / most), 1600 / most));
-  const high = large ? Math.max(Math.min(16, usual), Math.min(60, (SHARE * innerHeight - ROOM.top) / most)) : usual;
+  const high = large ? Math.max(Math.min(16, usual), Math.min(60, (SHARE * windowHeight() - ROOM.top) / most)) : usual;
   /** @param {string[]} labels */
   const widest = (labels) => Math.max(...labels.map(measure)) + 2 * ROOM.token;
   const span = Math.min(width, ROOM.widest);
@@ -101,9 +101,9 @@ function drawLines(pen, place, view) {
 // The token under the pointer: on the left half of the picture a query, on the right a key.
 /** @param {PlotRoot<LinesPlace, ShownLines>} root @param {Pointed} event */
 function tokenAt({ place, canvas }, event) {
-  const box = canvas.getBoundingClientRect();
-  const axis = event.clientX - box.left < (place.left + place.right) / 2 ? "rows" : "columns";
-  const index = Math.floor((event.clientY - box.top - place.tops[axis]) / place.high);
+  const [x, y] = placeIn(canvas, event);
+  const axis = x < (place.left + place.right) / 2 ? "rows" : "columns";
+  const index = Math.floor((y - place.tops[axis]) / place.high);
   return index >= 0 && index < place.names[axis].length ? { axis, index } : {};
 }
 

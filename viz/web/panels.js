@@ -3,7 +3,7 @@
 
 import { unpack } from "./bytes.js";
 import { shown } from "./chips.js";
-import { contextOf, element, ending } from "./elements.js";
+import { contextOf, element, ending, placeIn, windowHeight } from "./elements.js";
 import { exact, significant } from "./numbers.js";
 import { CHANGED, channels, DIFFERENCE, HUE, ODD_COLOUR, SIGNED, signedColour } from "./colours.js";
 import { hover } from "./bus.js";
@@ -103,7 +103,7 @@ function arrangePanels(header, width, ratio, measure) {
     const room = Math.max(20, (width - used) / columnsOf);
     // One height of rows for a line, so that the same query stands at the same place in all its panels.
     const most = Math.max(1, ...shapes.map(({ count }) => count[0]));
-    const cell = Math.min(header.cell ?? 34, large ? Math.max(14, (SHARE * innerHeight - ABOVE) / most) : Infinity);
+    const cell = Math.min(header.cell ?? 34, large ? Math.max(14, (SHARE * windowHeight() - ABOVE) / most) : Infinity);
     const widest = Math.max(...shapes.map(({ count }) => Math.min(cell, room / Math.max(1, count[1]))));
     const high = whole(Math.min(cell, Math.max(widest, Math.min(16, 380 / most)), Math.max(420 / most, 1.5)));
     const above = Math.max(
@@ -262,8 +262,7 @@ function drawColumnsTitle(pen, { left, title, wide, count, measure }, { name, no
 // The panel, row and column under the pointer; -1 beside the cells, over a label.
 /** @param {PlotRoot<PanelsPlace, ShownPanels>} root @param {Pointed} event */
 export function panelAt({ place, canvas, shown }, event) {
-  const box = canvas.getBoundingClientRect();
-  const [x, y] = [event.clientX - box.left, event.clientY - box.top];
+  const [x, y] = placeIn(canvas, event);
   for (const [index, { left, from, top, wide, high, count, title }] of place.places.entries()) {
     const [column, row] = [Math.floor((x - left) / wide), Math.floor((y - top) / high)];
     const [inColumn, inRow] = [column >= 0 && column < count[1], row >= 0 && row < count[0]];

@@ -1,7 +1,7 @@
 // What heatmaps and charts share: two pens for one drawing, a canvas on the page and SVG in a file; heading, tip and the
 // menu of files. Lengths are CSS pixels.
 
-import { cleared, contextOf, element, newRoot, write } from "./elements.js";
+import { cleared, contextOf, element, newRoot, pixelRatio, write, zoomOf } from "./elements.js";
 import { dotted } from "./chips.js";
 import { exact, precisionOf, signed } from "./numbers.js";
 import { bus, onHover } from "./bus.js";
@@ -41,7 +41,7 @@ export function paint(root) {
   root.width ||= root.clientWidth; // a new plot is painted at once: an empty canvas would push away what is below it
   if (!root.width || !root.shown) return; // not laid out yet: the observer of its size calls again
   const { canvas, kind } = root;
-  const ratio = window.devicePixelRatio || 1;
+  const ratio = pixelRatio(canvas);
   const look = appearance(root);
   const measure = measurer(contextOf(canvas), look);
   const place = (root.place = kind.arrange(root.shown.header, root.width, ratio, measure));
@@ -180,7 +180,8 @@ function listenToKeys(root) {
   const there = ([right, down]) => {
     const { left, top } = canvas.getBoundingClientRect();
     root.cursor = kind.walk?.(root, root.cursor, right, down);
-    return { clientX: left + root.cursor.x, clientY: top + root.cursor.y };
+    const zoom = zoomOf(canvas);
+    return { clientX: left + zoom * root.cursor.x, clientY: top + zoom * root.cursor.y };
   };
   canvas.tabIndex = 0;
   canvas.addEventListener("focus", () => canvas.matches(":focus-visible") && kind.point(root, there([0, 0])));

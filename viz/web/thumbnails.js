@@ -1,7 +1,7 @@
 // Heads as thumbnails, a button each, in any order.
 // All thumbnails are painted on one canvas over the grid: a canvas each costs the browser a third of its frame.
 
-import { cleared, contextOf, element, firstIn, hatch, write } from "./elements.js";
+import { cleared, contextOf, element, firstIn, hatch, pixelRatio, write, zoomOf } from "./elements.js";
 import { DIFFERENCE, headColour, HUE, strengthOf } from "./colours.js";
 import { bus, onHover } from "./bus.js";
 import { appearance, ODD_PIXEL } from "./pens.js";
@@ -83,11 +83,12 @@ function hatchPicture(states, rows, columns, width, height) {
 function thumbnailPlaces(root) {
   const grid = root.grid.getBoundingClientRect();
   if (!grid.width) return undefined;
-  root.grid.classList.toggle("narrow", grid.width / root.shown.columns < NARROW);
+  root.grid.classList.toggle("narrow", grid.width / zoomOf(root.grid) / root.shown.columns < NARROW);
+  const zoom = zoomOf(root.grid);
   root.size = [root.grid.clientWidth, root.grid.clientHeight];
   return root.thumbnails.map((button) => {
     const box = button.querySelector(".map").getBoundingClientRect();
-    return [box.left - grid.left, box.top - grid.top, box.width, box.height];
+    return [box.left - grid.left, box.top - grid.top, box.width, box.height].map((length) => length / zoom);
   });
 }
 
@@ -126,7 +127,7 @@ function paintThumbnails(root) {
   root.places ??= thumbnailPlaces(root);
   if (!root.places) return; // not laid out yet: the observer of its size calls again
   const { columns, rows, cells } = root.shown;
-  const ratio = window.devicePixelRatio || 1;
+  const ratio = pixelRatio(root.atlas);
   const context = cleared(root.atlas, Math.round(root.size[0] * ratio), Math.round(root.size[1] * ratio));
   const { mark } = appearance(root);
   const [, , wide, high] = root.places[0] ?? [];

@@ -3,7 +3,7 @@
 // Where something is pinned, its numbers stand below; the upper ones may be the differences from them.
 
 import { unpack } from "../../web/bytes.js";
-import { cleared, contextOf, element, ending, firstIn, lastIn, newRoot, shorten, write } from "../../web/elements.js";
+import { cleared, contextOf, element, ending, firstIn, lastIn, newRoot, shorten, write, zoomOf } from "../../web/elements.js";
 import { exact, largest, significant } from "../../web/numbers.js";
 import { DIFFERENCE, SIGNED, signedColour } from "../../web/colours.js";
 import { lightChips, newChip, showChip, showChips } from "../../web/chips.js";
@@ -103,16 +103,16 @@ const total = (values) => {
 // Every strip of the table: its vector, a channel as wide as the other, over the place that the table gives it.
 /** @param {Root} root */
 function paintStrips(root) {
-  const ratio = window.devicePixelRatio || 1;
+  const [ratio, zoom] = [window.devicePixelRatio || 1, zoomOf(root.atlas)]; // places are those on the screen, sizes are not
   const sheet = root.atlas.parentElement.getBoundingClientRect();
   if (!sheet.width || !root.table.querySelector(".strip")?.drawn) return; // not laid out yet: the observer of its size calls again
   const places = [...root.table.querySelectorAll(".strip")].map((strip) => [strip, strip.getBoundingClientRect()]);
   const first = places[0][1];
   const edge = Math.round((first.left - sheet.left) * ratio);
-  root.atlas.style.left = `${edge / ratio}px`;
+  root.atlas.style.left = `${edge / ratio / zoom}px`;
   const context = cleared(root.atlas, Math.round(first.width * ratio), Math.round(sheet.height * ratio));
-  root.atlas.style.width = `${root.atlas.width / ratio}px`;
-  root.atlas.style.height = `${root.atlas.height / ratio}px`;
+  root.atlas.style.width = `${root.atlas.width / ratio / zoom}px`;
+  root.atlas.style.height = `${root.atlas.height / ratio / zoom}px`;
   for (const [{ drawn: { values, top: most, hues } }, box] of places) {
     const top = Math.round((box.top - sheet.top) * ratio);
     const height = Math.round(box.height * ratio);

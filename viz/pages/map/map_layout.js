@@ -1,6 +1,7 @@
 // Where everything on the map goes: stacks beside each other, or on a narrow screen below each other; in a stack rows of
 // blocks from the bottom up; beside them the residual stream. Lengths are CSS pixels.
 
+import { windowHeight } from "../../web/elements.js";
 import { shortened } from "../../web/pens.js";
 
 export const SPACE = { layer: 18, rail: 24, between: 58, gap: 12, items: 14, title: 18, pad: 5, norm: 58, end: 48, strip: 14, experts: 42, chip: 20, guess: 16, edge: 14 };
@@ -169,7 +170,7 @@ export function arrangeMap(header, width, ratio, measure) {
   const settings = { measure, two, titles, thumb: THUMB.most, dense: false, gap: SPACE.gap + (post ? 6 : 0) };
   const all = () => header.stacks.map((stack, index) => measureStack(stack, header, narrow ? 0 : index * (wide + SPACE.between), wide, measure, settings));
   // How high the map may be before its thumbnails shrink: what the window shows of it.
-  const budget = Math.max(520, window.innerHeight - header.covered - 60);
+  const budget = Math.max(520, windowHeight() - header.covered - 60);
   let measured = all();
   const total = () => (narrow ? 0 : Math.max(...measured.map(({ height }) => height)));
   // Smaller thumbnails first, then no titles above them.

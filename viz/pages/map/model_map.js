@@ -2,7 +2,7 @@
 // what the block under the pointer is. A keystroke moves the buttons that are there already.
 
 import { unpack } from "../../web/bytes.js";
-import { cleared, element, ending, newRoot, shorten, write } from "../../web/elements.js";
+import { cleared, element, ending, newRoot, placeIn, shorten, write } from "../../web/elements.js";
 import { about, significant } from "../../web/numbers.js";
 import { DIFFERENCE, HUE } from "../../web/colours.js";
 import { hold, hover } from "../../web/bus.js";
@@ -19,8 +19,7 @@ function mapLines({ header }) {
 // The token chip under the pointer.
 /** @param {PlotRoot} root @param {Pointed} event */
 function chipAt({ place, canvas }, event) {
-  const box = canvas.getBoundingClientRect();
-  const [x, y] = [event.clientX - box.left, event.clientY - box.top];
+  const [x, y] = placeIn(canvas, event);
   /** @param {any} chip */
   const inside = (chip) => x >= chip.x && x < chip.x + chip.width && y >= chip.y && y < chip.y + SPACE.chip;
   return place.stacks.flatMap((/** @type {any} */ { chips }) => chips).find(inside);

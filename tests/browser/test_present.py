@@ -1,0 +1,72 @@
+"""Presenting: a figure alone in the window, in large type, led by keys; and the page as it was afterwards."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.looking import stands_still
+from viz.i18n.format import token_sign
+from viz.state.session import FIRST_SOURCE
+
+pytestmark = pytest.mark.browser
+
+SHOWN = '[data-presented="figure"]'
+LARGE = ".st-key-head_large"
+# Where the centre of a cell is on the screen.
+CENTRE = """(root, [row, column]) => {
+  const { left, top } = root.querySelector("canvas").getBoundingClientRect();
+  const { place, currentCSSZoom: zoom } = root;
+  const [x, y] = [place.left + (column + 0.5) * place.wide, place.top + (row + 0.5) * place.high];
+  return [left + zoom * x, top + zoom * y];
+}"""
+
+
+def fills_the_window(page: Page) -> None:
+    """Nothing else is seen; what is presented is as wide as the window, and no higher."""
+    expect(page.get_by_test_id("stSidebar")).to_be_hidden()
+    expect(page.locator(".st-key-tokens")).to_be_hidden()
+    expect(page.locator(SHOWN)).to_have_count(1)
+    box, size = page.locator(SHOWN).bounding_box(), page.viewport_size
+    assert box["width"] > 0.95 * size["width"]
+    assert box["height"] <= size["height"]
+
+
+def test_a_figure_is_presented_alone_and_large_and_led_by_keys(visit, model):
+    visited = visit(viewport={"width": 1280, "height": 720})
+    page = visited.open()
+    stands_still(page)
+    large = page.locator(f"{LARGE} .vitrine")
+    before = large.bounding_box()
+    page.locator(f"{LARGE} h3").dblclick()
+    expect(page.locator(f"{LARGE}{SHOWN}")).to_be_visible()
+    stands_still(page)
+    fills_the_window(page)
+    type_size = "(each) => parseFloat(getComputedStyle(each).fontSize) * each.currentCSSZoom"
+    assert large.locator("h3").evaluate(type_size) >= 24
+    page.mouse.move(*large.evaluate(CENTRE, [3, 4]))
+    trace = model.trace(FIRST_SOURCE)
+    tokens = f"{token_sign(trace.target_tokens[3])} → {token_sign(trace.source_tokens[4])}"
+    expect(large.locator(".tip")).to_contain_text(tokens)
+    page.keyboard.press("b")
+    expect(page.locator(":root[data-blank]")).to_have_count(1)
+    page.keyboard.press("b")
+    page.keyboard.press("PageUp")
+    expect(page.locator(f"{LARGE}{SHOWN}")).to_have_count(0)
+    fills_the_window(page)
+    page.keyboard.press("PageDown")
+    expect(page.locator(f"{LARGE}{SHOWN}")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.get_by_test_id("stSidebar")).to_be_visible()
+    stands_still(page)
+    assert large.bounding_box() == before
+
+
+def test_the_menu_presents_the_largest_figure_and_a_button_ends_it(visit):
+    page = visit(viewport={"width": 1280, "height": 720}).open()
+    stands_still(page)
+    page.locator(".menu_of_page .dots").click()
+    page.get_by_role("button", name="Present a figure").click()
+    expect(page.locator(f"{LARGE}{SHOWN}")).to_be_visible()
+    page.get_by_role("button", name="End presenting").click()
+    expect(page.get_by_test_id("stSidebar")).to_be_visible()
