@@ -1,4 +1,4 @@
-"""python -m model train | evaluate | generate | inspect | experiment"""
+"""python -m model train | evaluate | generate | inspect | experiment | lesson"""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: Sequence[str] | None) -> int:
-    from model.cli import evaluate, experiment, generate, inspect, train
+    from model.cli import evaluate, experiment, generate, inspect, lesson, train
     from model.runtime.errors import NO_MEMORY_LEFT, is_out_of_memory
     from model.training.distributed import prints_errors
 
@@ -35,7 +35,7 @@ def _run(arguments: Sequence[str] | None) -> int:
         prog="python -m model", description="Train a Transformer, measure it, let it write, or look into its file."
     )
     commands = parser.add_subparsers(required=True, metavar="command")
-    for command in (train, evaluate, generate, inspect, experiment):
+    for command in (train, evaluate, generate, inspect, experiment, lesson):
         command.add_parser(commands)
     options = parser.parse_args(arguments)
     try:

@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[1]
 ORDER = {
     "model": (
         *("runtime", "network", "capture", "fast", "text", "data", "inference", "checkpoints", "analysis"),
-        *("training", "experiments", "cli"),
+        *("training", "experiments", "lessons", "cli"),
     ),
     "viz": ("figures", "i18n", "state", "web", "components", "render", "ui", "pages", "frame"),
 }

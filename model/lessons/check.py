@@ -1,0 +1,100 @@
+"""Check of a folder of lessons without a browser: every state opens, every question has an answer, every link leads
+somewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
+from typing import NamedTuple
+
+from model.checkpoints.load import open_checkpoint
+from model.inference.text_model import TextModel
+from model.lessons.lesson import ENDING, Lesson, error_at, read_folder
+from model.lessons.state import State, Subject
+from model.message import InputError
+
+CHECKPOINTS = Path(__file__).parents[2] / "checkpoints"
+
+
+class Check(NamedTuple):
+    """Check of one lesson, or of a file that is none. undecided: lines of questions that the model does not decide."""
+
+    lesson: Lesson | None
+    faults: list[str]
+    undecided: list[int]
+
+    @property
+    def line(self) -> str:
+        """Line about the lesson: its steps and questions, and how many faults it has."""
+        lesson = self.lesson
+        assert lesson is not None
+        questions = sum(step.question is not None for step in lesson.steps)
+        parts = f"{len(lesson.steps)} steps, {questions} questions"
+        if self.undecided:
+            parts += f" ({len(self.undecided)} not decided by the model: line {', '.join(map(str, self.undecided))})"
+        return f"{lesson.file}: {lesson.title}, {lesson.minutes} min: {parts}, {len(self.faults)} faults"
+
+
+def check_folder(folder: Path) -> Iterator[Check]:
+    """Check of each file of a folder.
+
+    Raises:
+        ValueError: there is no such folder.
+    """
+    lessons, faults = read_folder(folder)
+    for fault in faults:
+        yield Check(None, [str(fault)], [])
+    for lesson in lessons:
+        yield check_lesson(lesson, folder)
+
+
+def check_lesson(lesson: Lesson, folder: Path) -> Check:
+    """Check of a lesson in its folder, where other lessons and models may be."""
+    check = Check(lesson, [], [])
+    state: State | None = None
+    for step in lesson.steps:
+        state = step.state or state
+        assert state is not None
+        try:
+            subject = subject_of(lesson, state, folder)
+            for link in step.links:
+                _follow(link, lesson, folder)
+            if step.question is not None:
+                step.question.sentence(subject)
+                if step.question.answer(subject).right is None:
+                    check.undecided.append(step.line)
+        except ValueError as error:
+            check.faults.append(str(error_at(lesson.file, step.line, str(error))))
+    return check
+
+
+def _follow(link: str, lesson: Lesson, folder: Path) -> None:
+    """Open where a link leads: not to other sites, which need a network.
+
+    Raises:
+        ValueError: it leads nowhere.
+    """
+    if link.endswith(ENDING) and "/" not in link:
+        if not (folder / link).is_file():
+            raise InputError("{link} is no lesson of this folder", link=link[:80])
+    elif link.startswith("/"):
+        subject_of(lesson, State.read(link), folder)
+
+
+def subject_of(lesson: Lesson, state: State, folder: Path) -> Subject:
+    """Model and texts of a step.
+
+    Raises:
+        ValueError: the model cannot be opened, or the state does not fit it.
+    """
+    name = state.parameters.get("model", lesson.model)
+    bundled = CHECKPOINTS / name
+    inside = bundled.parent == CHECKPOINTS and (bundled / "config.json").is_file()
+    return Subject.of(_open(bundled if inside else folder / name), state)
+
+
+@lru_cache(maxsize=4)
+def _open(path: Path) -> TextModel:
+    return open_checkpoint(path)

@@ -1,0 +1,380 @@
+"""Questions whose answer the model that is there computes on the text that is there; none is stored."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast, get_args
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from model.analysis.head_metrics import METRICS, after_the_same, entropy, metric
+from model.analysis.predictions import text_losses
+from model.capture.interventions import Intervention, RemovedHead, intervening, read_changes
+from model.capture.trace import AttentionKind
+from model.lessons.state import State, Subject
+from model.message import InputError, Message
+
+TIE = 0.05  # two candidates this near to each other, as a share of the better one, are not told apart
+SAME = 1e-4  # the share by which a number that nothing changed may differ
+MOST_OPTIONS = 8  # tokens or cells to choose among
+RANKED = 4  # tokens that may come next
+NAMES = ("kind", "of", "attention", "layer", "head", "query", "change", "most", "tolerance", "hints")
+MEASURED = ("entropy", "loss", "translation")
+
+
+@dataclass(frozen=True)
+class Question:
+    """Question of a step.
+
+    kind: "key": at which key a query looks most; "change": what becomes of `of` under `change`; "next": which token
+    comes next; "number": `of` within `tolerance`; "head": which head of a kind has the largest metric `of`, or the
+    smallest; "cell": the largest weight of a head. change: "unscaled", "shuffled", or changes as in an address.
+    hints: a nudge and a suggestion; the third is the answer.
+    """
+
+    kind: str
+    hints: tuple[str, str]
+    of: str = ""
+    attention: AttentionKind | None = None
+    layer: int = 0
+    head: int = 0
+    query: int = 0
+    change: str = ""
+    most: bool = True
+    tolerance: float = 0.1
+
+    @classmethod
+    def read(cls, record: Mapping[str, Any], state: State) -> Question:
+        """Question of a block of a lesson; what it leaves out of attention, layer, head and query is the state's.
+
+        Raises:
+            ValueError: a value is missing or cannot be.
+        """
+        if unknown := [str(name) for name in record if name not in NAMES]:
+            raise InputError("{name!r} is not known here: leave it out", name=unknown[0][:40])
+        values: dict[str, Any] = {name: state.number(name) or 0 for name in ("layer", "head", "query")}
+        values |= {"attention": state.parameters.get("attention"), "of": "", "change": "", **record}
+        hints = values.pop("hints", None)
+        if not (isinstance(hints, list) and len(hints) == 2 and all(isinstance(each, str) and each for each in hints)):
+            raise InputError("hints must be two texts, a nudge and a suggestion; the third is the answer")
+        for name in ("layer", "head", "query"):
+            if type(values[name]) is not int or not 0 <= values[name] < 100_000:
+                raise InputError("{name} ({value!r}) must be a whole number, from 0", name=name, value=values[name])
+        _require_one_of("kind", values.get("kind"), tuple(ANSWERS))
+        _require_one_of("attention", values["attention"], (None, *get_args(AttentionKind)))
+        _require_one_of("of", values["of"], OF[values["kind"]])
+        if type(values.get("most", True)) is not bool:
+            raise InputError("most must be true or false")
+        tolerance = values.get("tolerance", 0.1)
+        if type(tolerance) not in (int, float) or not 0 < tolerance <= 1:
+            raise InputError("tolerance ({value!r}) must be above 0 and at most 1", value=tolerance)
+        _require_change(values["change"], values["kind"] == "change")
+        return cls(hints=(hints[0], hints[1]), **values)
+
+    def sentence(self, subject: Subject) -> Message:
+        """Question in words, of the text that is there."""
+        return _sentence(self, subject)
+
+    def answer(self, subject: Subject) -> Answer:
+        """Answer of this model for this text.
+
+        Raises:
+            ValueError: the model lacks what is asked for, or its numbers are not finite.
+        """
+        with torch.inference_mode():
+            answer = ANSWERS[self.kind](self, subject)
+        if not all(map(math.isfinite, answer.measures)):
+            raise InputError("this model has no answer on this text: a number is not finite, or not there")
+        return answer
+
+    def place(self, subject: Subject) -> tuple[AttentionKind, int, int, int]:
+        """Kind, layer, head and query, the last moved into the text that is there.
+
+        Raises:
+            ValueError: the model has no such kind, layer or head.
+        """
+        kind = self.attention or subject.kinds[-1]
+        for name, count in zip(("layer", "head"), subject.maps(kind), strict=True):
+            if (number := getattr(self, name)) >= count:
+                raise InputError(
+                    "{name} ({number}) is not there: there are {count}, from 0", name=name, number=number, count=count
+                )
+        return kind, self.layer, self.head, min(self.query, len(queries(subject, kind)) - 1)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Answer to a question.
+
+    options: to choose among; none where a number is asked for. measures: number behind each option, or the number
+    itself. right: option that is right; None: the model does not decide, and nothing is scored.
+    """
+
+    options: tuple[str, ...]
+    measures: tuple[float, ...]
+    right: int | None
+    tolerance: float = 0.0
+
+    def judge(self, guess: int | float) -> bool | None:
+        """True if a guess, the number of an option or a number, is right; None where nothing is scored."""
+        if self.right is None:
+            return None
+        if self.options:
+            return guess == self.right
+        return abs(guess - self.measures[0]) <= self.tolerance * abs(self.measures[0])
+
+
+def _require_one_of(name: str, value: Any, possible: Sequence[Any]) -> None:
+    if value not in possible:
+        names = ", ".join(str(each) for each in possible if each)
+        raise InputError("{name} ({value!r}) must be one of {names}", name=name, value=value, names=names or "-")
+
+
+def _require_change(text: Any, needed: bool) -> None:
+    if not isinstance(text, str) or needed != bool(text):
+        raise InputError("change must be unscaled, shuffled, or changes as in an address, for the kind change alone")
+    if text not in OTHER_CHANGES:
+        read_changes(text)
+
+
+# Changes that no address has: they are made to a pass that a question asks about.
+
+
+@dataclass(frozen=True)
+class Unscaled(Intervention):
+    """Scores without 1/√d_k (section 3.2.1)."""
+
+    explicit = True
+
+    def after(self, path: str, module: nn.Module, inputs: tuple[Any, ...], output: Tensor) -> Tensor:
+        return cast(Tensor, inputs[0]) if path.endswith(".scaled") else output
+
+
+@dataclass(frozen=True)
+class Shuffled(Intervention):
+    """Positions of the tokens that a stack reads in another order, always the same."""
+
+    stack: str
+
+    def after(self, path: str, module: nn.Module, inputs: tuple[Any, ...], output: Tensor) -> Tensor:
+        if path != f"{self.stack}.embedding.positions":
+            return output
+        if not bool(output.any()):
+            raise InputError("this model adds no positions to its tokens: there is nothing to shuffle")
+        order = torch.randperm(output.shape[1], generator=torch.Generator().manual_seed(0))
+        return output[:, order.to(output.device)]
+
+
+OTHER_CHANGES = ("unscaled", "shuffled")
+
+
+def changes(question: Question, subject: Subject) -> tuple[Intervention, ...]:
+    """Changes that a question asks about; positions are those of the source, where there is one."""
+    if question.change == "unscaled":
+        return (Unscaled(),)
+    if question.change == "shuffled":
+        return (Shuffled("encoder" if "encoder" in subject.kinds else "decoder"),)
+    return read_changes(question.change)
+
+
+# Answers, by the kind of question.
+
+
+def queries(subject: Subject, kind: str) -> list[str]:
+    """Labels of the tokens that look."""
+    return (subject.source if kind == "encoder" or subject.target is None else subject.target).labels
+
+
+def keys(subject: Subject, kind: str) -> list[str]:
+    """Labels of the tokens that are looked at."""
+    return (subject.source if kind in ("encoder", "cross") or subject.target is None else subject.target).labels
+
+
+def weights(question: Question, subject: Subject) -> Float[Tensor, "query key"]:
+    """Attention weights of the question's head."""
+    kind, layer, head, _query = question.place(subject)
+    path = subject.trace.attention_paths(kind)[layer]
+    return subject.trace[f"{path}.weights"][head].double()
+
+
+def largest(options: Sequence[str], measures: Sequence[float], most: bool = True) -> Answer:
+    """Answer whose option has the largest measure, or the smallest; undecided where the second is within 5 %."""
+    order = sorted(range(len(measures)), key=lambda place: measures[place], reverse=most)
+    first, second = measures[order[0]], measures[order[1]] if len(order) > 1 else math.inf
+    near = len(order) < 2 or abs(first - second) <= TIE * max(abs(first), abs(second))
+    return Answer(tuple(options), tuple(measures), None if near else order[0])
+
+
+def _key(question: Question, subject: Subject) -> Answer:
+    kind, _layer, _head, query = question.place(subject)
+    row = weights(question, subject)[query]
+    labels = numbered(keys(subject, kind))
+    places = sorted(row.topk(min(MOST_OPTIONS, len(row))).indices.tolist())
+    return largest([labels[place] for place in places], [float(row[place]) for place in places])
+
+
+def _cell(question: Question, subject: Subject) -> Answer:
+    kind, _layer, _head, _query = question.place(subject)
+    cells = weights(question, subject)
+    cells = cells.where(((cells > 0).sum(dim=-1) > 1)[:, None], 0)  # who sees one key alone has no choice
+    rows, columns = numbered(queries(subject, kind)), numbered(keys(subject, kind))
+    best = cells.flatten().topk(min(MOST_OPTIONS, cells.numel())).indices.tolist()
+    places = [divmod(place, cells.shape[1]) for place in sorted(best)]
+    options = [f"{rows[query]} → {columns[key]}" for query, key in places]
+    return largest(options, [float(cells[place]) for place in places])
+
+
+def _head(question: Question, subject: Subject) -> Answer:
+    """Each head of a kind, in the order of layers; its metric is over all queries."""
+    kind = question.attention or subject.kinds[-1]
+    layers, heads = subject.maps(kind)
+    marked = _marked(question.of, subject, kind)
+    values = [
+        value
+        for path in subject.trace.attention_paths(kind)
+        for value in metric(question.of, subject.trace[f"{path}.weights"].double(), marked).tolist()
+    ]
+    options = [
+        Message("head {head} of layer {layer}", head=i % heads + 1, layer=i // heads + 1) for i in range(layers * heads)
+    ]
+    return largest(options, values, question.most)
+
+
+def _marked(name: str, subject: Subject, kind: str) -> Tensor:
+    """Mark that a metric needs: special tokens among the keys, or keys after the query's own token."""
+    if name == "induction":
+        return after_the_same(keys(subject, kind))
+    return torch.tensor([label in subject.trace.special_labels for label in keys(subject, kind)])
+
+
+def _next(question: Question, subject: Subject) -> Answer:
+    if not subject.model.predicts:
+        raise InputError("{name} predicts nothing", name=subject.model.name)
+    logits = subject.trace["output.logits"]
+    probabilities = logits[min(question.query, len(logits) - 1)].double().softmax(dim=-1)
+    tokens = sorted(probabilities.topk(min(RANKED, len(probabilities))).indices.tolist())
+    labels = [subject.model.target_tokenizer.label(token) for token in tokens]
+    return largest(labels, [float(probabilities[token]) for token in tokens])
+
+
+def measured(question: Question, subject: Subject) -> float:
+    """Number that a question is of: mean entropy of the chosen head, in nats, or mean loss of the text."""
+    if question.of == "entropy":
+        return float(entropy(weights(question, subject)))
+    return float(text_losses(subject.model, subject.trace, subject.source, subject.target).nanmean())
+
+
+def _number(question: Question, subject: Subject) -> Answer:
+    return Answer((), (measured(question, subject),), 0, question.tolerance)
+
+
+def _change(question: Question, subject: Subject) -> Answer:
+    if question.of == "translation":
+        return _translation(question, subject)
+    after = subject.changed(*changes(question, subject))
+    numbers = measured(question, subject), measured(question, after)
+    options = (Message("it goes up"), Message("it goes down"), Message("it stays the same"))
+    difference, scale = numbers[1] - numbers[0], max(map(abs, numbers))
+    right = 2 if abs(difference) <= SAME * scale else None if abs(difference) <= TIE * scale else int(difference < 0)
+    return Answer(options, numbers, right)
+
+
+def _translation(question: Question, subject: Subject) -> Answer:
+    """The text that the model writes for the source, with and without the change."""
+    model, before = subject.model, subject.trace.changes
+    if subject.target is None:
+        raise InputError("{name} does not translate", name=model.name)
+    text = model.source_tokenizer.decode(
+        [each for each in subject.source.ids if each not in model.source_tokenizer.special]
+    )
+    texts = []
+    for each in (before, (*before, *changes(question, subject))):
+        with intervening(model.network, each):
+            texts.append(model.generate(text).text)
+    options = (Message("it becomes another"), Message("it stays the same"))
+    return Answer(options, (0.0, 0.0), int(texts[0] == texts[1]))
+
+
+ANSWERS: dict[str, Callable[[Question, Subject], Answer]] = {
+    "key": _key,
+    "change": _change,
+    "next": _next,
+    "number": _number,
+    "head": _head,
+    "cell": _cell,
+}
+# What a kind of question may be of.
+OF: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("key", "next", "cell"), ("",)),
+    "change": MEASURED,
+    "number": MEASURED[:2],
+    "head": tuple(METRICS),
+}
+
+
+def numbered(labels: Sequence[str]) -> list[str]:
+    """Labels, those that stand more than once with the number of their place, from 1."""
+    return [label if labels.count(label) == 1 else f"{label} ({place})" for place, label in enumerate(labels, 1)]
+
+
+# Questions in words.
+
+
+def _sentence(question: Question, subject: Subject) -> Message:
+    head, kind = _where(question), question.kind
+    if kind in ("key", "next"):
+        attention, _layer, _head, query = (
+            question.place(subject) if kind == "key" else ("decoder", 0, 0, question.query)
+        )
+        labels = numbered(queries(subject, attention))
+        token = labels[min(query, len(labels) - 1)]
+        if kind == "next":
+            return Message("Which token does the model expect after {token}?", token=token)
+        return Message("In {head}: which token does {token} look at most?", head=head, token=token)
+    if kind == "cell":
+        return Message("In {head}: which cell has the largest weight?", head=head)
+    if kind == "change":
+        change = _change_name(question.change)
+        return Message("What becomes of {quantity} {change}?", quantity=_quantity(question), change=change)
+    if kind == "number":
+        quantity, percent = _quantity(question), round(100 * question.tolerance)
+        return Message("How large is {quantity}? Within {percent} % is right.", quantity=quantity, percent=percent)
+    if question.most:
+        return Message("Find the head with most of this: {metric}.", metric=METRIC_NAMES[question.of])
+    return Message("Find the head with least of this: {metric}.", metric=METRIC_NAMES[question.of])
+
+
+def _where(question: Question) -> Message:
+    return Message("head {head} of layer {layer}", head=question.head + 1, layer=question.layer + 1)
+
+
+def _quantity(question: Question) -> Message:
+    if question.of == "entropy":
+        return Message("the mean entropy of {head} (in nats)", head=_where(question))
+    return Message("the mean loss (in nats)") if question.of == "loss" else Message("the translation")
+
+
+def _change_name(change: str) -> Message:
+    if change == "unscaled":
+        return Message("without the factor 1/√d_k")
+    if change == "shuffled":
+        return Message("with the positions of the text that is read shuffled")
+    one, *others = read_changes(change)
+    if isinstance(one, RemovedHead) and not others:
+        return Message("with head {head} of layer {layer} removed", head=one.head + 1, layer=one.layer + 1)
+    return Message("with this change: {change}", change=change)
+
+
+METRIC_NAMES = {
+    "entropy": Message("entropy of its weights"),
+    "distance": Message("mean distance of what it looks at"),
+    "previous": Message("weight on the token before"),
+    "first": Message("weight on the very first token"),
+    "special": Message("weight on all special tokens"),
+    "diagonal": Message("weight on its own place"),
+    "induction": Message("weight on what came after the same token earlier"),
+}

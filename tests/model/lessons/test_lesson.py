@@ -1,0 +1,132 @@
+"""Lessons are read from Markdown with a front matter; what cannot be is a sentence with its file and line."""
+
+from __future__ import annotations
+
+import pytest
+
+from model.lessons.lesson import Paragraph, Span, parse, read_folder, read_lesson
+from model.lessons.state import State
+from model.message import InputError
+
+HEAD = "---\ntitle: A title\nminutes: 9\nlevel: first year\nmodel: eng-cmn\nlanguage: en\n---\n"
+STATE = "```state\n/attention?layer=2&head=6\n```\n"
+QUESTION = "```question\nkind: key\nquery: 3\nhints: [a nudge, a suggestion]\n```\n"
+
+
+def lesson(body: str, head: str = HEAD):
+    return parse(head + body, "a.en.md")
+
+
+def test_a_lesson_has_its_front_matter_and_its_steps():
+    read = lesson(
+        f"## One\n\n{STATE}\nLook **here**, at `w`.\n\n1. first\n2. *second*\n\n{QUESTION}\n## Two\n\nMore.\n"
+    )
+    assert (read.name, read.title, read.minutes, read.level) == ("a", "A title", 9, "first year")
+    assert (read.model, read.language) == ("eng-cmn", "en")
+    one, two = read.steps
+    assert (one.title, one.line, two.title, two.line) == ("One", 8, "Two", 25)
+    assert one.state == State("attention", {"layer": "2", "head": "6"})
+    assert two.state is None
+    spans = (Span("Look "), Span("here", "strong"), Span(", at "), Span("w", "code"), Span("."))
+    assert one.text[0] == Paragraph(spans)
+    assert [(each.mark, each.spans[-1].style) for each in one.text[1:]] == [("1.", ""), ("2.", "emphasis")]
+    question = one.question
+    assert (question.kind, question.layer, question.head, question.query) == ("key", 2, 6, 3)
+    assert question.hints == ("a nudge", "a suggestion")
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "words"),
+    [
+        ("no front matter", 1, "begins with its title"),
+        ("---\ntitle: A\nb: [x\nc: y\n---\n## A\n", 4, "no YAML"),
+        (
+            HEAD.replace("minutes: 9", "minutes: nine") + "## A\n" + STATE,
+            1,
+            "minutes is missing, or is no whole number",
+        ),
+        (HEAD.replace("minutes: 9", "minutes: true") + "## A\n" + STATE, 1, "minutes"),
+        (HEAD.replace("language: en", "language: de") + "## A\n" + STATE, 1, "language ('de')"),
+        (HEAD.replace("level:", "levle: x\nlevel:") + "## A\n" + STATE, 1, "'levle'"),
+        (HEAD, 7, "no step"),
+        (HEAD + "Some text.\n\n## A\n" + STATE, 8, "before the first step"),
+        (HEAD + "## A\n\nText.\n", 8, "first step needs an address"),
+        (HEAD + "# A\n" + STATE, 8, "no other headings"),
+        (HEAD + "## A\n" + STATE + "\n### B\n", 13, "no other headings"),
+        (HEAD + "## A\n```state\n/nowhere?layer=2\n```\n", 10, "no page 'nowhere'"),
+        (HEAD + "## A\n```state\n/attention?layer=two\n```\n", 10, "layer ('two') must be a whole number"),
+        (HEAD + "## A\n```state\n/masks?changes=decoder:off\n```\n", 10, "'decoder:off' is no change"),
+        (HEAD + "## A\n" + STATE + STATE, 12, "no other block"),
+        (HEAD + "## A\n" + STATE + "```python\nprint()\n```\n", 12, "no other block"),
+        (HEAD + "## A\n" + STATE + QUESTION.replace("kind: key", "kind: guess"), 13, "kind ('guess')"),
+        (HEAD + "## A\n" + STATE + QUESTION.replace("query", "qurey"), 13, "'qurey'"),
+        (HEAD + "## A\n" + STATE + QUESTION.replace(", a suggestion", ""), 13, "hints must be two"),
+        (HEAD + "## A\n" + STATE + QUESTION.replace("query: 3", "query: 3\n x: [1"), 15, "no YAML"),
+        (HEAD + "## A\n" + STATE + "\nText\n[there](/nowhere)\n", 13, "no page 'nowhere'"),
+        (HEAD + "## A\n" + STATE + "\n![p](https://x.org/a.png)\n", 13, "no pictures"),
+        (HEAD + "## A\n" + STATE + "\n> said\n", 13, "only paragraphs and lists"),
+    ],
+)
+def test_what_is_wrong_is_said_with_its_line(text, line, words):
+    with pytest.raises(InputError) as raised:
+        parse(text, "a.en.md")
+    assert str(raised.value).startswith(f"a.en.md, line {line}: ")
+    assert words in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    ["<script>alert(1)</script>", "<img src=x onerror=alert(1)>", "[x](javascript:alert(1))", "&lt;b&gt; $a$ :red[x]"],
+)
+def test_hostile_text_stays_text(hostile):
+    (step,) = lesson(f"## {hostile}\n{STATE}\n{hostile}\n").steps
+    assert {span.style for paragraph in step.text for span in paragraph.spans} == {""}
+    assert "".join(span.text for span in step.text[0].spans) == hostile.replace("&lt;", "<").replace("&gt;", ">")
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        "!!python/object/apply:os.system [true]",
+        "a: &a [x]\nb: &b [*a, *a]\nkind: *b",
+        "[" * 3000,
+        "kind: " + "k" * 5000,
+        "kind: [key]",
+        "kind: key\nhints: {a: b}",
+        "kind: key\nlayer: 1" + "0" * 3000,
+        "? [a]\n: b",
+        "kind: number\nof: loss\ntolerance: .nan\nhints: [a, b]",
+        "day: 2001-99-99",
+    ],
+)
+def test_a_hostile_record_is_refused_with_its_line(record):
+    with pytest.raises(InputError, match=r"^a\.en\.md, line 1[23]"):
+        lesson(f"## A\n{STATE}```question\n{record}\n```\n")
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "/attention?layer=2&head=6&source=She reads. 她&x=1",
+        "http://localhost:8501/attention?layer=2&head=6&source=She+reads.+%E5%A5%B9&x=1&language=zh&step=3",
+    ],
+)
+def test_an_address_is_read_as_it_is_copied(address):
+    state = State.read(address)
+    assert state == State("attention", {"layer": "2", "head": "6", "source": "She reads. 她", "x": "1"})
+    assert State.read(state.address) == state
+    assert State.read("http://localhost:8501/?layer=1").page == "map"
+
+
+def test_a_folder_gives_what_can_be_read_and_the_faults_of_the_rest(tmp_path):
+    (tmp_path / "a.en.md").write_text(f"{HEAD}## A\n{STATE}", encoding="utf-8")
+    (tmp_path / "b.en.md").write_bytes(b"\xff\xfe")
+    (tmp_path / "c.en.md").write_text("x" * 300_000)
+    (tmp_path / "README.md").write_text("of the folder")
+    lessons, faults = read_folder(tmp_path)
+    assert [each.name for each in lessons] == ["a"]
+    assert [str(each).partition(":")[0] for each in faults] == ["b.en.md, line 1", "c.en.md, line 1"]
+    with pytest.raises(InputError, match="no folder"):
+        read_folder(tmp_path / "none")
+    with pytest.raises(InputError, match=r"d\.md, line 1"):
+        read_lesson(tmp_path / "d.md")

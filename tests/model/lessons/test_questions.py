@@ -1,0 +1,209 @@
+"""Questions are answered by the model that is there: keys beside an independent computation, and of wrong weights."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from model.checkpoints.load import open_checkpoint
+from model.inference.copies import with_weights
+from model.inference.text_model import TextModel
+from model.lessons.check import CHECKPOINTS
+from model.lessons.questions import Answer, Question, largest
+from model.lessons.state import State, Subject
+from model.message import InputError
+
+TEXT = "She bought a red car yesterday."
+STATE = State("attention", {"source": TEXT, "attention": "cross", "layer": "2", "head": "6", "query": "7"})
+SCALE = 32**-0.5  # 1/√d_k
+HINTS = {"hints": ["a nudge", "a suggestion"]}
+
+
+@pytest.fixture(scope="module")
+def model() -> TextModel:
+    return open_checkpoint(CHECKPOINTS / "eng-cmn")
+
+
+@pytest.fixture(scope="module")
+def subject(model) -> Subject:
+    return Subject.of(model, STATE)
+
+
+def question(**record) -> Question:
+    return Question.read({**record, **HINTS}, STATE)
+
+
+def scores(subject: Subject, kind: str, layer: int, head: int) -> torch.Tensor:
+    """Q Kᵀ from the recorded vectors, in float64."""
+    path = subject.trace.attention_paths(kind)[layer]
+    query, key = (subject.trace[f"{path}.{name}"][head].double() for name in ("query", "key"))
+    return query @ key.T
+
+
+def softmax(scores: torch.Tensor, causal: bool = False) -> torch.Tensor:
+    if causal:
+        scores = scores.masked_fill(torch.ones_like(scores).triu(1).bool(), -math.inf)
+    powers = (scores - scores.amax(-1, keepdim=True)).exp()
+    return powers / powers.sum(-1, keepdim=True)
+
+
+def test_the_key_is_that_of_the_largest_product_of_query_and_key(subject):
+    answer = question(kind="key").answer(subject)
+    row = softmax(scores(subject, "cross", 2, 6) * SCALE)[7]
+    assert answer.options[answer.right] == subject.source.labels[int(row.argmax())] == "▁red"
+    assert max(answer.measures) == pytest.approx(float(row.max()), abs=1e-5)
+    assert question(kind="key").sentence(subject) == "In head 7 of layer 3: which token does 辆 look at most?"
+
+
+def test_another_sentence_has_another_key(model):
+    other = Subject.of(model, State("attention", {"source": "I am a teacher."}))
+    asked, answer = question(kind="key"), question(kind="key").answer(other)
+    assert set(answer.options) <= {*other.source.labels}
+    assert other.target.labels[min(7, len(other.target) - 1)] in asked.sentence(other)
+    row = softmax(scores(other, "cross", 2, 6) * SCALE)[min(7, len(other.target) - 1)]
+    assert max(answer.measures) == pytest.approx(float(row.max()), abs=1e-5)
+
+
+def test_without_the_scale_the_entropy_of_a_first_layer_is_that_of_the_bare_products(subject):
+    asked = question(kind="change", of="entropy", attention="encoder", layer=0, head=1, change="unscaled")
+    bare = scores(subject, "encoder", 0, 1)
+    before, after = (
+        float(-(weights * weights.clamp_min(1e-300).log()).sum(-1).mean())
+        for weights in (softmax(bare * SCALE), softmax(bare))
+    )
+    answer = asked.answer(subject)
+    assert answer.measures == pytest.approx((before, after), abs=1e-4)
+    assert answer.options[answer.right] == "it goes down"
+
+
+def test_a_removed_head_changes_the_loss_as_a_network_without_its_rows_of_w_o(subject, model):
+    asked = question(kind="change", of="loss", change="cross.2.6:remove")
+    path = "decoder.layers.2.cross_attention.output.weight"
+    parameters = {id(each): name for name, each in model.network.named_parameters()}
+
+    def without(weight):
+        copy = weight.detach().clone()
+        if parameters[id(weight)] == path:
+            copy[:, 6 * 32 : 7 * 32] = 0
+        return copy
+
+    other = with_weights(model, without)
+    with torch.inference_mode():
+        ids = [torch.tensor([tokens.ids]) for tokens in (subject.source, subject.target)]
+        logs = other.network(*ids)[0].double().log_softmax(-1)
+    labels = [*subject.target.ids[1:], model.target_tokenizer.end]
+    loss = -float(logs[range(len(labels)), labels].mean())
+    assert asked.answer(subject).measures[1] == pytest.approx(loss, rel=1e-3)
+    assert asked.sentence(subject) == "What becomes of the mean loss (in nats) with head 7 of layer 3 removed?"
+
+
+def test_shuffled_positions_are_those_of_the_source_alone(subject):
+    asked = question(kind="change", of="loss", change="shuffled")
+    before, after = asked.answer(subject).measures
+    assert after != before
+    with pytest.raises(InputError, match="no positions"):
+        asked.answer(Subject.of(_with_positions(subject.model, "none"), STATE))
+
+
+def _with_positions(model, position):
+    from model.inference.copies import vary
+
+    return vary(model, position=position)
+
+
+def test_the_next_token_is_that_of_the_largest_logit(subject):
+    answer = question(kind="next", query=3).answer(subject)
+    best = int(subject.trace["output.logits"][3].argmax())
+    assert answer.options[answer.right] == subject.model.target_tokenizer.label(best) == "买"
+
+
+def test_a_number_is_right_within_its_tolerance(subject):
+    answer = question(kind="number", of="entropy", tolerance=0.2).answer(subject)
+    weights = softmax(scores(subject, "cross", 2, 6) * SCALE)
+    entropy = float(-(weights * weights.clamp_min(1e-300).log()).sum(-1).mean())
+    assert answer.judge(entropy * 1.19)
+    assert not answer.judge(entropy * 1.22)
+
+
+def test_the_head_and_the_cell_are_the_largest(subject):
+    answer = question(kind="head", of="first", attention="encoder").answer(subject)
+    firsts = [
+        float(softmax(scores(subject, "encoder", layer, head) * SCALE)[:, 0].mean())
+        for layer in range(subject.maps("encoder")[0])
+        for head in range(8)
+    ]
+    assert answer.measures == pytest.approx(firsts, abs=1e-4)
+    assert answer.right in (None, firsts.index(max(firsts)))
+    weights = softmax(scores(subject, "decoder", 1, 2) * SCALE, causal=True)[1:]  # the first query sees one key alone
+    cell = question(kind="cell", attention="decoder", layer=1, head=2).answer(subject)
+    query, key = divmod(int(weights.argmax()), weights.shape[1])
+    labels = subject.target.labels
+    assert max(cell.measures) == pytest.approx(float(weights.max()), abs=1e-4)
+    assert cell.options[cell.measures.index(max(cell.measures))] == f"{labels[query + 1]} → {labels[key]}"
+
+
+def test_what_is_within_five_percent_is_not_scored():
+    assert largest(["a", "b"], [0.5, 0.48]).right is None
+    assert largest(["a", "b"], [0.5, 0.47]).right == 0
+    assert largest(["a", "b"], [0.5, 0.47], most=False).right == 1
+    assert largest(["a"], [0.5]).right is None
+    undecided = Answer(("a", "b"), (0.5, 0.49), None)
+    assert undecided.judge(0) is None
+
+
+def test_the_change_of_nothing_is_none(subject):
+    """A window as wide as the text hides nothing."""
+    answer = question(kind="change", of="loss", change="decoder:window:90").answer(subject)
+    assert answer.options[answer.right] == "it stays the same"
+
+
+def test_wrong_weights_have_other_keys(model, subject):
+    generator = torch.Generator().manual_seed(1)
+
+    def shuffled(weight):
+        order = torch.randperm(weight.numel(), generator=generator)
+        return weight.detach().flatten()[order].view_as(weight)
+
+    target = subject.target
+    wrong = with_weights(model, shuffled)
+    planted = Subject(wrong, wrong.trace_tokens(subject.source, target), subject.source, target)
+    asked = [question(kind="key", query=query, layer=layer) for query in range(1, 7) for layer in (1, 2)]
+    asked += [question(kind="next", query=query) for query in range(6)]
+
+    def best(each: Question, of: Subject) -> str:
+        answer = each.answer(of)
+        return answer.options[answer.measures.index(max(answer.measures))]
+
+    assert sum(best(each, subject) != best(each, planted) for each in asked) > len(asked) / 2
+
+
+@pytest.mark.parametrize(
+    ("record", "words"),
+    [
+        ({"kind": "key", "layer": 9}, r"layer \(9\) is not there"),
+        ({"kind": "key", "head": 99}, r"head \(99\) is not there"),
+    ],
+)
+def test_a_head_that_is_not_there_is_refused(record, words, subject):
+    with pytest.raises(InputError, match=words):
+        question(**record).answer(subject)
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        {"kind": "change", "of": "loss"},
+        {"kind": "key", "change": "unscaled"},
+        {"kind": "change", "of": "norm", "change": "unscaled"},
+        {"kind": "change", "of": "loss", "change": "nothing"},
+        {"kind": "head", "of": "loss"},
+        {"kind": "number", "of": "loss", "tolerance": 2},
+        {"kind": "key", "query": -1},
+        {"kind": "key", "attention": "global"},
+    ],
+)
+def test_a_question_that_cannot_be_is_refused(record):
+    with pytest.raises(InputError):
+        question(**record)
