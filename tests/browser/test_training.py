@@ -59,9 +59,11 @@ def test_the_story_of_a_training(visit):
 
     eventually(page, in_sight)
     before = step(page)
+    page.locator(".bar .fold").click()  # the texts come over the page
     source(page).fill("glass")
     expect(page.locator(".vitrine .tokens.source .chip")).to_have_text([*"glass", "</s>"])
     expect(page.locator(".vitrine .tokens.target .chip")).to_have_text(["<s>", *"ssalg"])
+    page.locator(".bar .fold").click()
     reaches(page, before + 3)
     shown = page.locator('[data-testid="stSidebar"]').get_by_role("combobox").first
     for language, named in (("中文", "训练：reverse"), ("EN", "training: reverse")):

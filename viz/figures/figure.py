@@ -12,13 +12,15 @@ import numpy as np
 @dataclass(frozen=True)
 class About:
     """Explanation of a figure: a sentence on what is drawn, formulas in LaTeX, the classes and functions that computed
-    it, and a second sentence, on what the figure tells.
+    it, a second sentence, on what the figure tells, and the symbols of the formulas, each with its meaning, between
+    semicolons.
     """
 
     sentence: str
     formulas: Sequence[str] = ()
     ran: Sequence[Any] = ()
     meaning: str = ""
+    symbols: str = ""
 
 
 @dataclass(frozen=True)

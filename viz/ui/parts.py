@@ -70,9 +70,11 @@ def mount(parts: Iterable[Placed]) -> None:
             show()
 
 
-def explanation(key: str, plain: str, formulas: Sequence[str], text: str, *ran: Any) -> None:
+def explanation(key: str, plain: str, formulas: Sequence[str], text: str, *ran: Any, symbols: str = "") -> None:
     """The line "What am I looking at?": two plain sentences, formulas and their symbols, a text with the paper's
     section, the source of what has just run. Opened, it stands beside the page (frame.css).
+
+    symbols: of these formulas, as in `About`; else those that are known by their shape.
     """
     explained = expander(key, _("What am I looking at?"))
     if not explained.open and not current_session().saving:
@@ -80,7 +82,7 @@ def explanation(key: str, plain: str, formulas: Sequence[str], text: str, *ran: 
     with explained:
         if explained.open:
             st.html(ROOM)
-        _explain(key, plain, formulas, text, ran)
+        _explain(key, plain, formulas, symbols, text, ran)
 
 
 def explain_figure(session: Session) -> None:
@@ -100,18 +102,19 @@ def explain_figure(session: Session) -> None:
         row.markdown(f"**{_('What am I looking at?')}**", width="content")
         row.button(_("Close"), key=f"{FIGURE}_close", type="tertiary", on_click=close)
         st.html(ROOM)
-        _explain(FIGURE, in_turn(about.sentence, in_language(about.meaning)), about.formulas, "", about.ran)
+        plain, symbols = in_turn(about.sentence, in_language(about.meaning)), in_language(about.symbols)
+        _explain(FIGURE, plain, about.formulas, symbols, "", about.ran)
 
 
-def _explain(key: str, plain: str, formulas: Sequence[str], text: str, ran: Sequence[Any]) -> None:
+def _explain(key: str, plain: str, formulas: Sequence[str], symbols: str, text: str, ran: Sequence[Any]) -> None:
     st.container(key=f"{key}_plain").markdown(plain)
     for formula in formulas:
-        for part in re.split(r",?\s*\\qquad\s*", formula):  # below each other: the place is narrow
+        for part in re.split(r",?\s*\\q?quad\s*", formula):  # below each other: the place is narrow
             st.latex(formula_in_language(part))
-    if symbols := named_symbols(formulas):
-        st.container(key=f"{key}_symbols").markdown(
-            "\n".join(f"- ${formula_in_language(latex)}$: {words}" for latex, words in symbols)
-        )
+    lines = [literal(each) for each in re.split(r"[;；]\s*", symbols)] if symbols else []
+    lines = lines or [f"${formula_in_language(latex)}$: {words}" for latex, words in named_symbols(formulas)]
+    if lines:
+        st.container(key=f"{key}_symbols").markdown("\n".join(f"- {line}" for line in lines))
     if text:
         st.markdown(text)
     _show_what_ran(ran)

@@ -20,10 +20,11 @@ const SPELLED = 60; // labels of dots; above that they are shown under the point
 /** @param {ShownSeries[]} series @param {Measure} measure @param {number} left @param {number} width */
 function legendOf(series, measure, left, width) {
   const named = series.length > 1 ? series.filter(({ quiet }) => !quiet) : [];
-  let [x, line] = [left, 0];
-  const places = named.map(({ name }) => {
-    const room = LEGEND.mark + 5 + measure.words(name);
-    if (x > left && x + room > width) [x, line] = [left, line + 1];
+  const rooms = named.map(({ name }) => LEGEND.mark + 5 + measure.words(name));
+  const start = Math.max(0, ...rooms) > width - left ? 0 : left; // beside the plane where a name is too long for it
+  let [x, line] = [start, 0];
+  const places = rooms.map((room) => {
+    if (x > start && x + room > width) [x, line] = [start, line + 1];
     const place = [x, line];
     x += room + LEGEND.gap;
     return place;
@@ -258,7 +259,8 @@ function drawChart(pen, place, { header, lit = {}, pointed = {}, chosen = -1 }) 
     const { name, colour, dash, mark = "line" } = named[index];
     if (mark === "line") pen.line([[at, y], [at + LEGEND.mark, y]], { colour, width: 2.5, dash: dash ? [5, 4] : [] });
     else pen.dot(at + LEGEND.mark / 2, y, 4, colour);
-    pen.text(name, at + LEGEND.mark + 5, y, {});
+    const from = at + LEGEND.mark + 5;
+    pen.text(fitted(name, place.width - from, place.measure), from, y, {});
   });
   if (pointed.at) {
     pen.line([[pointed.at[0], top], [pointed.at[0], bottom]], { width: 1, faint: true });

@@ -326,7 +326,7 @@ function drawLine(root, line, at) {
   name.style.paddingLeft = `${(whole ? 8 : 4) + (root.narrow ? 8 : 14) * Math.min(depth, DEEPEST)}px`;
   const [turn, text, aside] = name.children;
   write(turn, group ? (open.has(path) ? "▾" : "▸") : "");
-  write(text, whole ? wholeName(root, header.names[row]) : labelText(label));
+  writeName(text, whole ? wholeName(root, header.names[row]) : labelText(label));
   const own = group ? path : header.names[row];
   name.title = own.slice(0, 400);
   write(aside, group ? `${sum.tensors}` : header.same[row] < 0 ? "" : `= ${labelText(header.names[header.same[row]])}`);
@@ -339,6 +339,13 @@ function drawLine(root, line, at) {
     if (column < 3) return write(cell, numbers[column]);
     drawCell(cell, kind, group ? -1 : row, column - 3, header);
   });
+}
+
+// A name that may go on in another line behind its dots and underscores.
+/** @param {Element} node @param {string} name */
+function writeName(node, name) {
+  if (node.textContent === name) return;
+  node.replaceChildren(...name.split(/(?<=[._])/).flatMap((part) => [part, element("wbr")]));
 }
 
 /**

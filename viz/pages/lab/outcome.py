@@ -24,6 +24,7 @@ from viz.i18n.format import literal, significant, stopped
 from viz.i18n.messages import in_language
 from viz.pages.lab.components import Matrices, Matrix
 from viz.pages.lab.experiment import Findings, Titled
+from viz.pages.lab.explanations import EXPLANATIONS
 from viz.render.view import FigureView, view
 from viz.ui.parts import Placed
 
@@ -108,7 +109,8 @@ def verdict_findings(
     """Findings of an outcome: its reason, its numbers, its figures. going: it is not the last one. embedded: what is
     true is said elsewhere.
     """
-    about = About(statement_words(experiment), experiment.formulas, experiment.code)
+    plain, symbols = plain_words(experiment)
+    about = About(plain, experiment.formulas, experiment.code, symbols=symbols)
     empty = Message("nothing is measured yet: it fills as the measurement goes on") if going else outcome.reason
     drawn = [draw(each, f"statement_{experiment.name}_{at}", about, empty) for at, each in enumerate(outcome.figures)]
     lines = [*map(quantity_line, outcome.quantities), *(stopped(words(remark)) for remark in outcome.notes)]
@@ -264,6 +266,12 @@ def cells_of(grid: Grid) -> list[tuple[str, str, str, float | str]]:
         for row, values in zip(grid.rows, grid.values, strict=True)
         for column, value in zip(grid.columns, values, strict=True)
     ]
+
+
+def plain_words(experiment: Experiment) -> tuple[str, str]:
+    """Two plain sentences on a card, and the symbols of its formulas."""
+    plain, symbols = EXPLANATIONS.get(experiment.name, ("", None))
+    return words(plain), words(symbols or "")
 
 
 def statement_words(experiment: Experiment) -> str:

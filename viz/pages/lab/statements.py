@@ -22,7 +22,7 @@ from viz.i18n.format import as_sentence, duration, literal
 from viz.pages.lab.card_order import cards
 from viz.pages.lab.experiment import Measurement, job_of
 from viz.pages.lab.live_views import live_views
-from viz.pages.lab.outcome import statement_words, verdict_findings, verdict_words, words
+from viz.pages.lab.outcome import plain_words, statement_words, verdict_findings, verdict_words, words
 from viz.pages.lab.parameters import fields
 from viz.pages.lab.trained_models import offer_models
 from viz.state import training
@@ -115,14 +115,12 @@ def card(model: TextModel, experiment: Experiment, row: DeltaGenerator) -> Views
         page, query, label = live
         st.page_link(page, label=_("See it live: {page}").format(page=label), query_params=query, icon="↗")
     row_words = _("Statement {row} of the fifty that were collected from tutorials.").format(row=experiment.row)
-    paragraphs = [*([words(experiment.method)] if experiment.method else []), experiment.source, row_words]
-    plain = _(
-        "A sentence that tutorials repeat is put to the test, by arithmetic or by training small models. The rule by "
-        "which the verdict falls was fixed before; the numbers only have to meet it."
-    )
-    explanation(
-        f"{key}_explanation", plain, experiment.formulas, "\n\n".join(map(literal, paragraphs)), *experiment.code
-    )
+    rule_words = _("The rule by which the verdict falls was fixed before: the numbers only have to meet it.")
+    method = [words(experiment.method)] if experiment.method else []
+    paragraphs = [*method, rule_words, experiment.source, row_words]
+    plain, symbols = plain_words(experiment)
+    text = "\n\n".join(map(literal, paragraphs))
+    explanation(f"{key}_explanation", plain, experiment.formulas, text, *experiment.code, symbols=symbols)
     return views
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -28,6 +29,7 @@ from viz.frame.app import PAGES
 from viz.i18n.catalogue import use
 from viz.pages.lab.card_order import cards
 from viz.pages.lab.experiment import Titled
+from viz.pages.lab.explanations import EXPLANATIONS
 from viz.pages.lab.live_views import live_views
 from viz.pages.lab.outcome import drawn_curve, in_rows, machine_words, numbers_of, plot, quantity_line, words
 from viz.pages.lab.page import ARITHMETIC, SECTIONS
@@ -277,6 +279,14 @@ def test_cards_are_numbered_as_they_stand_each_experiment_once() -> None:
     listed = [row for group in statement_list(cards())["groups"] for row in group["rows"]]
     assert [row["number"] for row in listed] == [str(number) for number in range(1, len(listed) + 1)]
     assert [row["name"] for row in listed] == [*cards()]
+
+
+def test_each_card_is_explained_in_two_sentences_with_the_symbols_of_its_formulas() -> None:
+    assert EXPLANATIONS.keys() == cards().keys()
+    for name, (plain, symbols) in EXPLANATIONS.items():
+        assert len(re.findall(r"[.:] (?=[A-Z])|\.$", plain)) == 2, name
+        assert bool(cards()[name].formulas) == bool(symbols), name
+        assert all(": " in each for each in (symbols or ": ").split("; ")), name
 
 
 def test_no_card_that_is_measured_in_seconds_stands_behind_one_of_its_subject_that_takes_long() -> None:
