@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from playwright.sync_api import Page, expect
 
@@ -83,6 +85,9 @@ def test_on_a_phone_the_header_is_one_line_beside_the_button_of_the_sidebar(visi
     page.keyboard.type("x")
     assert "x" in source(page).input_value()
     assert source(page).is_visible()
+    page.locator('[data-testid="stSidebar"]').get_by_role("link", name="Masks", exact=True).dispatch_event("click")
+    expect(page).to_have_url(re.compile("masks"))
+    eventually(page, lambda: shown_height(page) == pytest.approx(48, abs=1))  # folded on the next page
 
 
 def test_theme_and_language_of_the_page_are_the_visitors(visit):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from playwright.sync_api import expect
 
 from tests.browser.alone import mount
 from tests.browser.contrast import channels, contrast, over
@@ -27,6 +28,8 @@ DATA = {
         "guess": "go on",
         "fold": "fold",
         "unfold": "unfold",
+        "back": "back",
+        "on": "on",
         "follow": "checks follow",
     },
     "pieces": {"mergeable": True, "merged": False, "words": {"merge": "merge", "about": "about"}},
@@ -65,6 +68,22 @@ def test_what_stays_the_same_is_not_drawn_again_between_press_and_release(page, 
     show(page, pin=other, guesses=guesses)
     assert page.locator(part).first.inner_text().startswith("d" if "choice" in part else "2.1")
     assert "2.1" in page.locator(".changes .change").first.text_content()
+
+
+def test_tokens_that_have_no_room_are_led_to_and_come_into_sight_where_they_are_lit(page):
+    show(page, source=[{"label": f"token{number}", "special": False} for number in range(60)], guesses=[])
+    row, back, on = (page.locator(f".of-source > {each}") for each in (".tokens", ".back", ".on"))
+    expect(on).to_be_visible()
+    expect(back).to_be_hidden()
+    on.click()
+    expect(back).to_be_visible()
+    page.evaluate(
+        "globalThis.__vitrine.dispatchEvent(new CustomEvent('hover', {detail: {side: 'source', position: 59}}))"
+    )
+    page.wait_for_function("(row) => row.scrollLeft + row.clientWidth > row.scrollWidth - 2", arg=row.element_handle())
+    expect(on).to_be_hidden()
+    show(page)  # one token
+    expect(back).to_be_hidden()
 
 
 PASSED = {"text": "rows", "passed": True, "title": "largest"}

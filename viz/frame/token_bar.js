@@ -1,6 +1,6 @@
 import { unpack } from "../web/bytes.js";
 import { element, ending, newRoot, shorten, write } from "../web/elements.js";
-import { bus, hover, keepHeld } from "../web/bus.js";
+import { bus, hover, keepHeld, onHover } from "../web/bus.js";
 import { lightChips, showChips, shown } from "../web/chips.js";
 import { newPopover } from "../web/popover.js";
 
@@ -8,6 +8,7 @@ import { newPopover } from "../web/popover.js";
 // stands above it, texts and notes, scrolls away.
 
 const AROUND = 10; // pixels between the header's upper edge and the line that stays
+const ROOM = 20; // beside a token that is brought into sight
 const PHONE = "(max-width: 640px)";
 
 /** @param {Root} root */
@@ -61,12 +62,14 @@ function open(root, opened) {
   showFold(root);
 }
 
-// The browser remembers whether the header is folded: on pages about the text, on others, and on a phone, where at first it is.
+// The browser remembers whether the header is folded: on pages about the text, and on others. On a phone it is, until it
+// is opened, and again on the next page.
 /** @param {Root} root */
-const foldKey = (root) => (matchMedia(PHONE).matches ? "vitrine.folded.phone" : root.aside ? "vitrine.folded.aside" : "vitrine.folded");
+const foldKey = (root) => (root.aside ? "vitrine.folded.aside" : "vitrine.folded");
 
 /** @param {Root} root */
 function isFolded(root) {
+  if (matchMedia(PHONE).matches) return !root.unfolded;
   const key = foldKey(root);
   const usual = key === "vitrine.folded" ? "0" : "1";
   try {
@@ -88,8 +91,24 @@ function fold(root) {
 function showFold(root) {
   const isOpen = !root.classList.contains("folded") && (root.opened || !root.classList.contains("short"));
   root.fold.setAttribute("aria-expanded", isOpen);
-  root.fold.title = isOpen ? root.words?.fold : root.words?.unfold;
-  root.fold.setAttribute("aria-label", root.fold.title);
+  nameButton(root.fold, isOpen ? root.words?.fold : root.words?.unfold);
+}
+
+/** @param {HTMLElement} button @param {string} name */
+function nameButton(button, name) {
+  button.title = name;
+  button.setAttribute("aria-label", name);
+}
+
+/** @param {Root} root @param {string} folded */
+function keepFold(root, folded) {
+  const key = foldKey(root);
+  root.folds = { ...root.folds, [key]: folded };
+  try {
+    localStorage.setItem(key, folded);
+  } catch {
+    /* see above */
+  }
 }
 
 /** @param {Root} root */
@@ -98,13 +117,8 @@ function turnFold(root) {
   const isScrolled = root.bar?.closest('[data-testid="stMain"]')?.scrollTop > 0;
   if (isOpen && root.opened && isScrolled) return open(root, false);
   if (folded || isOpen) {
-    const key = foldKey(root);
-    root.folds = { ...root.folds, [key]: folded ? "0" : "1" };
-    try {
-      localStorage.setItem(key, root.folds[key]);
-    } catch {
-      /* see above */
-    }
+    if (matchMedia(PHONE).matches) root.unfolded = folded;
+    else keepFold(root, folded ? "0" : "1");
     fold(root);
   }
   if (isOpen) return;
@@ -119,10 +133,8 @@ function build(parentElement) {
   notes.append(element("div", "note"), element("div", "note"));
   const line = root.appendChild(element("div", "line"));
   root.brief = line.appendChild(element("button", "brief"));
-  for (const side of /** @type {const} */ (["source", "target"])) {
-    line.appendChild(element("div", `tokens ${side}`)).setAttribute("role", "group");
-  }
-  line.appendChild(element("div", "guesses"));
+  const rows = ["tokens source", "tokens target", "guesses"].map((classes) => element("div", classes));
+  root.reels = rows.map((row) => newReel(line, row));
   root.cluster = line.appendChild(element("div", "cluster"));
   root.check = newPopover("check");
   root.check.panel.append(element("div", "badges"));
@@ -135,13 +147,49 @@ function build(parentElement) {
   const pin = element("div", "pin");
   root.cluster.append(element("div", "changed"), element("div", "pieces"), root.check.opener, root.check.panel, pin, root.pinned.opener, root.pinned.panel, root.fold);
   root.pinned.panel.append(element("div", "what-is-pinned"), element("div", "changes"));
-  const silent = lightChips(root);
-  const detach = attachHeader(root, parentElement);
-  root.stop = () => {
-    silent();
-    detach();
+  const follow = onHover((side, position) => {
+    if (position >= 0) bringIntoSight(root.querySelector(`.chip[data-side="${side}"][data-position="${position}"]`));
+  });
+  const turned = () => {
+    root.unfolded = false;
+    fold(root);
   };
+  bus.addEventListener("turned", turned);
+  const ends = [lightChips(root), attachHeader(root, parentElement), follow, () => bus.removeEventListener("turned", turned), ...root.reels.map((/** @type {any} */ { stop }) => stop)];
+  root.stop = () => ends.forEach((end) => end());
   return root;
+}
+
+// A row in the line, and at each of its ends, where it goes on there, a button that leads on.
+/** @param {Element} line @param {HTMLElement} row */
+function newReel(line, row) {
+  row.setAttribute("role", "group");
+  const reel = line.appendChild(element("div", `reel of-${row.className.split(" ").pop()}`));
+  const buttons = [-1, 1].map((way) => {
+    const button = element("button", way < 0 ? "back" : "on", way < 0 ? "‹" : "›");
+    button.type = "button";
+    button.addEventListener("click", () => (row.scrollLeft += way * 0.8 * row.clientWidth));
+    return button;
+  });
+  reel.append(buttons[0], row, buttons[1]);
+  const ends = () => {
+    reel.classList.toggle("before", row.scrollLeft > 1);
+    reel.classList.toggle("beyond", row.scrollLeft + row.clientWidth < row.scrollWidth - 1);
+  };
+  row.addEventListener("scroll", ends, { passive: true });
+  const sizes = new ResizeObserver(ends);
+  sizes.observe(row);
+  return { row, buttons, ends: () => requestAnimationFrame(ends), stop: () => sizes.disconnect() };
+}
+
+// A token that is lit elsewhere, or was written just now, comes into sight.
+/** @param {Element | null | undefined} chip */
+function bringIntoSight(chip) {
+  const row = chip?.parentElement;
+  if (!chip || !row || row.matches(":hover")) return; // nothing moves under the pointer
+  const [inner, outer] = [chip.getBoundingClientRect(), row.getBoundingClientRect()];
+  const over = inner.left < outer.left ? inner.left - outer.left - ROOM : Math.max(0, inner.right - outer.right + ROOM);
+  if (over) row.scrollLeft += over;
 }
 
 // The checks of this input; none while they follow: then those of the input before stand there in grey.
@@ -331,6 +379,9 @@ function showTokens(root, data) {
     tokens.querySelectorAll(".gone").forEach((/** @type {any} */ made) => made.remove());
     showChips(tokens, labels, special, side, (...token) => root.choose(...token));
     showAlignment(tokens, data.pin.alignments[side]);
+    const written = labels.findIndex((label, place) => label !== root.labels?.[side]?.[place]);
+    if (written >= 0 && bus.views.get(side)?.parent.querySelector(":focus")) bringIntoSight(tokens.querySelectorAll(".chip")[written]);
+    root.labels = { ...root.labels, [side]: labels };
     const note = root.querySelector(".notes").children[index];
     write(note, data.notes[side]);
     note.title = data.notes[side];
@@ -351,6 +402,11 @@ export default function ({ data: bytes, parentElement, setTriggerValue }) {
   if (!shows(line, data.source, data.target, data.notes, data.texts, data.pin.alignments, data.words)) showTokens(root, data);
   root.guess = (/** @type {number} */ number, /** @type {number} */ token) => setTriggerValue("guess", { number, token });
   showGuesses(root.querySelector(".guesses"), data.guesses, data.words.guess, (...guess) => root.guess(...guess));
+  root.reels[2].row.parentElement.hidden = !data.guesses.length;
+  for (const { buttons, ends } of root.reels) {
+    [data.words.back, data.words.on].forEach((words, index) => nameButton(buttons[index], words));
+    ends();
+  }
   showChecks(root, data);
   root.restore = () => setTriggerValue("restore", true);
   showChanged(root.querySelector(".changed"), data.changed, () => root.restore());

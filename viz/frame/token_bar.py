@@ -60,6 +60,8 @@ def token_bar(session: Session, later: bool = False) -> View:
         "source": _("Source tokens"),
         "target": _("Target tokens"),
         "guess": _("Click to put it into the text"),
+        "back": _("earlier tokens"),
+        "on": _("further tokens"),
         "fold": _("Fold the header"),
         "unfold": _("Show the texts"),
         "follow": _("checks follow"),

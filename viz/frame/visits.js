@@ -37,6 +37,7 @@ function stepsOfPages() {
       push(state, title, address);
       foldMenu();
       turned();
+      bus.dispatchEvent(new Event("turned")); // the header folds on a phone
     }
   };
   return push;
