@@ -12,9 +12,9 @@ EXPECTED = "#888888"  # and what it is compared with
 DIFFERENCE = ("#963cbe", "#008c6e")  # from the pinned trace, below 0 and above
 PINNED = DIFFERENCE[0]  # the pinned trace, wherever it is drawn beside
 RIGHT, WRONG, NOTICE = "#00875f", "#e03131", "#f59f00"
-# Several of a kind, in their order: what Okabe and Ito's colours leave over, and others.
-FIRST, SECOND, THIRD, FOURTH, FIFTH = "#e69f00", "#56b4e9", "#8a63d2", "#cc6677", "#2a9d8f"
-SERIES = (FIRST, SECOND, THIRD, FOURTH, FIFTH, "#a0522d", "#708090", "#b8860b", "#c71585", "#2f4f4f")
+# Several of a kind, in their order: no blue, which is attention's; one alone is plain.
+FIRST, SECOND, THIRD, FOURTH, FIFTH = "#e69f00", "#2a9d8f", "#8a63d2", "#cc6677", "#a0522d"
+SERIES = (FIRST, SECOND, THIRD, FOURTH, FIFTH, "#8a9a3c", "#706f6b", "#b8860b", "#c71585", "#94795d")
 
 
 def channels(colour: str) -> tuple[int, int, int]:

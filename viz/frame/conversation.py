@@ -149,5 +149,5 @@ def loss_mask(model: TextModel, dialogue: Conversation) -> None:
     sentence = _("A training on it counts {count} of {all} tokens: what the assistant wrote.")
     st.caption(sentence.format(count=sum(counted), all=len(counted)))
     flags = zip(tokens.labels[:SHOWN], counted, strict=False)
-    marked = (f":blue-background[**{token_code(label)}**]" if is_in else token_code(label) for label, is_in in flags)
+    marked = (f":gray-background[**{token_code(label)}**]" if is_in else token_code(label) for label, is_in in flags)
     st.markdown(" ".join(marked))

@@ -159,19 +159,19 @@ function drawSeries(pen, place, header, series) {
   }
 }
 
-// The dot of a token that is lit somewhere on the page: larger, in a ring, and with its name whatever that covers.
+// The dot of a token that is chosen, or lit somewhere on the page: larger, in a ring; if lit, with its name whatever that covers.
 /**
  * @param {Pen} pen @param {ChartPlace} place @param {ShownChartHeader} header
- * @param {Record<string, number>} lit
+ * @param {Record<string, number>} lit @param {number} chosen
  */
-function drawLitDots(pen, place, header, lit) {
+function drawLitDots(pen, place, header, lit, chosen) {
   for (const series of header.series) {
-    if (!series.side || !(lit[series.side] >= 0)) continue;
+    if (!series.side) continue;
     for (const [x, y, index] of pieces(series, place, header).flat()) {
-      if (index !== lit[series.side]) continue;
+      if (index !== lit[series.side] && index !== chosen) continue;
       pen.dot(x, y, 7.5, MARK);
       pen.dot(x, y, 4.5, series.colours?.[index] ?? series.colour);
-      const name = shortened(series.labels?.[index] ?? "");
+      const name = index === lit[series.side] ? shortened(series.labels?.[index] ?? "") : "";
       const right = x + 12 + place.measure(name) < place.width;
       if (name) pen.text(name, x + (right ? 12 : -12), y, { align: right ? "left" : "right", marked: true, token: true });
     }
@@ -188,8 +188,9 @@ function placeNames(header, place) {
   const seen = [];
   const spelled = [];
   let unnamed = 0;
-  for (const { series: { labels, ys }, points } of dots) {
-    for (const [x, y, index] of labels ? points : []) {
+  for (const { series: { labels, ys, side }, points } of dots) {
+    const first = side ? points.filter(([, , index]) => index === header.chosen) : []; // its name is there before all
+    for (const [x, y, index] of labels ? [...first, ...points] : []) {
       const name = shortened(labels?.[index] ?? "");
       if (seen.some((other) => other.name === name && Math.hypot(other.x - x, other.y - y) < 4)) continue;
       seen.push({ name, x, y });
@@ -251,7 +252,7 @@ function drawChart(pen, place, { header, lit = {}, pointed = {}, chosen = -1 }) 
     const said = header.words.unnamed.replace("{count}", place.unnamed.toLocaleString("en"));
     pen.text(fitted(said, place.width - left, place.measure), left, place.height - 8, { faint: true });
   }
-  drawLitDots(pen, place, header, lit);
+  drawLitDots(pen, place, header, lit, chosen);
   drawMarks(pen, place);
   const named = series.filter(({ quiet }) => !quiet);
   place.legend.places.forEach((/** @type {number[]} */ [at, line], /** @type {number} */ index) => {

@@ -14,7 +14,7 @@ export const ODD_COLOUR = "#d6005f"; // of what is not finite: no scale has it
 export const CHANGED = "#b87a00"; // a cell that a change of the model shows or hides
 export const RESIDUAL = "#808296";
 // Several of a kind, in their order.
-export const SERIES = ["#e69f00", "#56b4e9", "#8a63d2", "#cc6677", "#2a9d8f"];
+export const SERIES = ["#e69f00", "#2a9d8f", "#8a63d2", "#cc6677", "#a0522d"];
 
 // Red, green and blue of "#rrggbb".
 /** @param {string} colour */

@@ -15,7 +15,7 @@ from model.analysis.feed_forward import path_of
 from model.message import Message
 from viz.figures.axis import Axis, scale_of
 from viz.figures.chart import Chart, Series
-from viz.figures.colours import FIRST, PINNED, SECOND
+from viz.figures.colours import FIRST, PINNED, PLAIN
 from viz.figures.figure import About
 from viz.figures.heatmap import Heatmap
 from viz.i18n.catalogue import _
@@ -149,7 +149,7 @@ def load_chart(inputs: Inputs, chosen: Chosen, over: Loads | None = None) -> Cha
     """Number of this text's tokens that go through each expert of the layer. over: loads over a file."""
     gates = inputs.now(f"{chosen.mixture}.gates")
     shares, places = array(load(gates)), np.arange(gates.shape[-1])
-    series = [Series(Message("this text"), places, shares, SECOND, "bars")]
+    series = [Series(Message("this text"), places, shares, PLAIN, "bars")]
     other = inputs.before(f"{chosen.mixture}.gates")
     if other is not None:
         before = load(other[~other.isnan().any(dim=-1)])

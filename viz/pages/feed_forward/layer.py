@@ -25,7 +25,7 @@ from model.analysis.feed_forward import (
 from model.message import Message
 from viz.figures.axis import Axis
 from viz.figures.chart import Chart, Series
-from viz.figures.colours import FIRST, PINNED, SECOND
+from viz.figures.colours import PINNED, PLAIN
 from viz.figures.figure import About
 from viz.i18n.catalogue import _
 from viz.i18n.errors import beside_pin, unless_absent
@@ -68,7 +68,7 @@ def histogram(inputs: Inputs, chosen: Chosen) -> Chart:
     own = whole[np.isfinite(whole)]
     counts, edges = np.histogram(own, bins=BINS)
     centres = (edges[:-1] + edges[1:]) / 2
-    series = [Series(Message("count"), centres, counts, SECOND, "bars")]
+    series = [Series(Message("count"), centres, counts, PLAIN, "bars")]
     if other is not None:
         known = array(other)
         before, _same = np.histogram(known[np.isfinite(known)], bins=edges)
@@ -134,8 +134,7 @@ def _direction_chart(
     labels, values = zip(*tokens.towards, *reversed(tokens.away), strict=True)
     places, count = np.arange(len(labels)), len(tokens.towards)
     alt = joined(": ", name, f"{', '.join(labels[:count])} … {', '.join(reversed(labels[count:]))}")
-    colour = FIRST if does == "writes" else SECOND
-    series = [Series(axis, places, np.array(values, np.float32), colour, "bars")]
+    series = [Series(axis, places, np.array(values, np.float32), PLAIN, "bars")]
     if before is not None:
         series.append(Series(Message("{name}, pinned", name=axis), places, before, PINNED, "dots"))
         numbers = ", ".join(significant(float(value)) for value in before)
@@ -187,13 +186,13 @@ def layer_sentence(inputs: Inputs, chosen: Chosen, seen: Seen) -> str:
     if chosen.expert and chosen.expert != SHARED:
         sentence = Message(
             "{place}: {name} **{share:.1%}** · off at all {tokens} tokens that go through it: **{dead}** of {units} "
-            "units · over the {positions} positions of it seen on this page: **{never}** were never on",
+            "units · never on at the {positions} positions of it seen on this page: **{never}**",
             **numbers,
         )
     else:
         sentence = Message(
             "{place}: {name} **{share:.1%}** · off at all {tokens} tokens of this text: **{dead}** of {units} units "
-            "· over the {positions} positions seen on this page: **{never}** were never on",
+            "· never on at the {positions} positions seen on this page: **{never}**",
             **numbers,
         )
     return joined(" · ", sentence, pinned_share(inputs, chosen))

@@ -29,7 +29,7 @@ from model.network.transformer import Network
 from model.runtime.errors import require
 from viz.figures.axis import Axis, scale_of
 from viz.figures.chart import Chart, Series
-from viz.figures.colours import FIRST, PINNED, SECOND
+from viz.figures.colours import FIRST, PINNED, PLAIN
 from viz.figures.figure import About
 from viz.figures.heatmap import Heatmap
 from viz.i18n.catalogue import _
@@ -261,8 +261,8 @@ def unit_map(inputs: Inputs, chosen: Chosen) -> Heatmap:
     file = f"units-{chosen.name}-{chosen.order}-{chosen.page + 1}"
     sentence = Message("A row is a token, a column a unit of the layer: its {quantity}.", quantity=quantity)
     about = _about(inputs, chosen, sentence)
-    finding = strongest_unit(inputs, chosen, own)
-    above = caption(inputs, title, file, sentence=lacking(inputs, other), about=about, finding=finding)
+    finding, note = unit_finding(inputs, chosen, own)
+    above = caption(inputs, title, file, note, lacking(inputs, other), about=about, finding=finding)
     through = np.repeat(goes_through(inputs, chosen)[:, None], len(units), axis=1)
     return Heatmap(
         *(above, values, tokens_axis(inputs, chosen.stack), columns, scale),
@@ -274,14 +274,29 @@ def unit_map(inputs: Inputs, chosen: Chosen) -> Heatmap:
     )
 
 
-def strongest_unit(inputs: Inputs, chosen: Chosen, values: Tensor) -> str:
-    """The unit of the layer with the largest value, and the token at which it has it; "" where none is finite."""
+def unit_finding(inputs: Inputs, chosen: Chosen, values: Tensor) -> tuple[str, str]:
+    """The token at which the chosen unit has its largest value, and, where another is stronger, the strongest unit of
+    the layer; "" where none is finite.
+    """
     sizes = values.abs().nan_to_num(nan=-1.0, posinf=-1.0)
-    place, unit = divmod(int(sizes.argmax()), values.shape[1])
-    if float(sizes[place, unit]) < 0:
-        return ""
-    token, value = word(inputs.trace.tokens_of(chosen.name)[place]), significant(float(values[place, unit]))
-    return Message("Unit {unit} is the strongest, at {token}: {value}", unit=unit_name(unit), token=token, value=value)
+    tokens = inputs.trace.tokens_of(chosen.name)
+
+    def largest(unit: int) -> dict[str, str]:
+        place = int(sizes[:, unit].argmax())
+        return {
+            "unit": unit_name(unit),
+            "token": word(tokens[place]),
+            "value": significant(float(values[place, unit])),
+        }
+
+    strongest = int(sizes.amax(dim=0).argmax())
+    if float(sizes[:, strongest].max()) < 0:
+        return "", ""
+    own = float(sizes[:, chosen.unit].max())
+    if own == float(sizes[:, strongest].max()):
+        return Message("Unit {unit} is the strongest, at {token}: {value}", **largest(chosen.unit)), ""
+    note = Message("strongest: unit {unit}, at {token} {value}", **largest(strongest))
+    return Message("Unit {unit} is strongest at {token}: {value}", **largest(chosen.unit)) if own >= 0 else "", note
 
 
 def goes_through(inputs: Inputs, chosen: Chosen) -> NDArray[np.bool_]:
@@ -297,7 +312,7 @@ def all_units(inputs: Inputs, chosen: Chosen) -> Chart:
     own, other = values_of(inputs, chosen)
     units = ordered(inputs, chosen)
     name, places = Message("largest |a|"), np.arange(1, len(units) + 1)
-    series = [Series(name, places, array(strengths(own)[units]), SECOND)]
+    series = [Series(name, places, array(strengths(own)[units]), PLAIN)]
     if other is not None:
         before = array(strengths(other)[units])
         series.append(Series(Message("{name}, pinned", name=name), places, before, PINNED, dash=True))
@@ -321,7 +336,7 @@ def unit_chart(inputs: Inputs, chosen: Chosen) -> Chart:
     trace, quantity = inputs.trace, unit_quantity(chosen.quantity)
     own, other = values_of(inputs, chosen)
     column, places = array(own[:, chosen.unit]), np.arange(len(own))
-    series = [Series(quantity, places, column, SECOND, "bars")]
+    series = [Series(quantity, places, column, PLAIN, "bars")]
     if other is not None:
         series.append(Series(Message("pinned"), places, array(other[:, chosen.unit]), PINNED, dash=True))
     title = Message("{place}: unit {unit}", place=chosen.place, unit=unit_name(chosen.unit))
@@ -344,7 +359,7 @@ def token_chart(inputs: Inputs, chosen: Chosen) -> Chart:
     own, other = values_of(inputs, chosen)
     units = top_units(inputs, chosen)
     places, names = np.arange(len(units)), [unit_name(unit) for unit in units]
-    series = [Series(quantity, places, array(own[chosen.token, units]), SECOND, "bars")]
+    series = [Series(quantity, places, array(own[chosen.token, units]), PLAIN, "bars")]
     if other is not None:
         series.append(Series(Message("pinned"), places, array(other[chosen.token, units]), PINNED, "dots"))
     token = trace.tokens_of(chosen.name)[chosen.token]

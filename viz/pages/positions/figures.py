@@ -16,7 +16,7 @@ from plotly.subplots import make_subplots
 
 from viz.components.registry import component, pack
 from viz.components.view import PackedView, View
-from viz.figures.colours import KEY, QUERY
+from viz.figures.colours import KEY, QUERY, SERIES
 from viz.figures.figure import Caption
 from viz.render.renderer import about_header
 from viz.render.view import about_click
@@ -56,7 +56,7 @@ class Panel:
 
 def colour(number: int) -> str:
     """A colour for each curve, readable on light and on dark."""
-    return f"hsl({(215 + number * 137.5) % 360:.0f}, 62%, 50%)"
+    return SERIES[number % len(SERIES)]
 
 
 def curve_figure(

@@ -20,7 +20,7 @@ from model.text.tokenizer import Tokenizer, Tokens
 from viz.components.view import live
 from viz.figures.axis import Axis, scale_of
 from viz.figures.chart import Chart, Series
-from viz.figures.colours import EXPECTED, FIFTH, FIRST, FOURTH, PINNED, PLAIN, QUERY, SECOND, THIRD
+from viz.figures.colours import EXPECTED, FIFTH, FIRST, FOURTH, PINNED, PLAIN, SECOND, THIRD
 from viz.figures.figure import About
 from viz.figures.heatmap import Heatmap
 from viz.i18n.catalogue import _
@@ -244,7 +244,7 @@ def nearest_chart(chosen: Chosen) -> Chart:
     ids, cosines = nearest(chosen.matrix, int(token), NEAREST)
     labels = [chosen.tokenizer.label(each) for each in ids.tolist()]
     before, sentence = _pinned_cosines(chosen, int(token), ids)
-    series = [Series(Message("cosine"), np.arange(len(labels)), array(cosines), FIRST, "bars"), *before]
+    series = [Series(Message("cosine"), np.arange(len(labels)), array(cosines), PLAIN, "bars"), *before]
     listed = ", ".join(f"{name} {significant(value)}" for name, value in zip(labels, cosines.tolist(), strict=True))
     counted = Message("of {count} in the embedding, by cosine", count=f"{len(chosen.matrix):,}")
     about = About(
@@ -290,9 +290,7 @@ def plane_chart(chosen: Chosen) -> Chart:
         ids, _cosines = nearest(chosen.matrix, tokens.ids[chosen.query], NEAREST)
         near, labels = chosen.matrix[ids].float() * chosen.factor, chosen.tokenizer.tokens(ids.tolist()).labels
     plane = principal_plane(torch.cat([own, near]))
-    colours = [QUERY if place == chosen.query else FIRST for place in range(len(tokens))]
-    text = _dots(Message("text"), plane.project(own), FIRST, tokens.labels)
-    series = [replace(text, side=chosen.side, colours=colours)]
+    series = [replace(_dots(Message("text"), plane.project(own), FIRST, tokens.labels), side=chosen.side)]
     if labels:
         series.append(_dots(Message("nearest to the chosen token"), plane.project(near), EXPECTED, labels))
     if other is not None:
@@ -310,7 +308,7 @@ def plane_chart(chosen: Chosen) -> Chart:
     name, file = Message("Principal components"), f"plane-{chosen.side}-{chosen.quantity}"
     above = caption(inputs, name, file, sentence=sentence, about=about)
     x, y = Axis(f"PC 1 · {first} %"), Axis(f"PC 2 · {second} %")
-    return Chart(above, series, x, y, tall=200, of=Message("quantity"), place=Message("token"))
+    return Chart(above, series, x, y, chosen=chosen.query, tall=200, of=Message("quantity"), place=Message("token"))
 
 
 def _dots(name: str, points: Tensor, colour: str, labels: list[str] | None = None) -> Series:

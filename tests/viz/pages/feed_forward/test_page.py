@@ -69,9 +69,15 @@ def test_units_are_paged_in_order_and_none_is_left_out(tmp_path):
     assert [each.columns.labels[0] for each in maps] == ["1", f"{PAGE + 1}", f"{2 * PAGE + 1}"]  # from 1, as heads
     assert maps[0].chosen == 2
     token, unit = np.unravel_index(np.abs(units).argmax(), units.shape)
-    named = word(inputs.trace.source_tokens[token])
-    finding = f"Unit {unit + 1} is the strongest, at {named}: {significant(float(units[token, unit]))}"
-    assert {str(each.caption.finding) for each in maps} == {finding}
+    named, value = word(inputs.trace.source_tokens[token]), significant(float(units[token, unit]))
+    other = maps[0].caption  # of the chosen unit, which is another
+    at = np.abs(units[:, units_of(inputs).unit]).argmax()
+    own = word(inputs.trace.source_tokens[at]), significant(float(units[at, units_of(inputs).unit]))
+    assert str(other.finding) == "Unit {} is strongest at {}: {}".format(units_of(inputs).unit + 1, *own)
+    assert str(other.note) == f"strongest: unit {unit + 1}, at {named} {value}"
+    strongest_of_all = unit_map(inputs, units_of(inputs, unit=int(unit))).caption
+    assert str(strongest_of_all.finding) == f"Unit {unit + 1} is the strongest, at {named}: {value}"
+    assert not strongest_of_all.note
     strongest = np.abs(units).max(axis=0)
     chosen = units_of(inputs, order="strength")
     drawn = unit_map(inputs, chosen)
@@ -96,7 +102,7 @@ def test_zeros_dead_units_and_those_of_the_session_are_counted_and_a_field_turns
     type_in(app, "source", "The dog.")
     never = (np.concatenate([units, more]) == 0).all(axis=0).sum()
     both = len(units) + len(more)
-    assert f"over the {both} positions seen on this page: **{never}** were never on" in words(app)
+    assert f"never on at the {both} positions seen on this page: **{never}**" in words(app)
     app.number_input[0].set_value(2).run()
     assert sent(sound(app), "units_map")[0]["columns"]["labels"][0] == str(PAGE + 1)
 
