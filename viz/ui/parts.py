@@ -175,13 +175,11 @@ def data_table(
     place: ExpanderContainer | None = None,
     parts: Iterable[Placed] = (),
     more: Mapping[str, Callable[[], DataFrame]] | None = None,
-    formats: Mapping[str, str] | None = None,
 ) -> None:
     """The numbers behind a page's views, computed when the user opens them, with a CSV of them all.
 
     table: of the whole page, where there is one. place: where one is already, see `expander`. parts: what the views
-    draw. more: other tables by their names. The user chooses between the whole and each of these. formats: of
-    columns of numbers on the screen, by their titles.
+    draw. more: other tables by their names. The user chooses between the whole and each of these.
     """
     data = place or expander(key, title or _("Data"))
     saving = bool(current_session().saving) and not data.open
@@ -199,10 +197,27 @@ def data_table(
         if chosen is None:
             return
         frame = tables[chosen].make()
-        config = {name: st.column_config.NumberColumn(format=each) for name, each in (formats or {}).items()}
+        widths = number_columns(frame).items()
+        config = {name: st.column_config.NumberColumn(format="%.4g", width=wide) for name, wide in widths}
         st.dataframe(frame, height=280, hide_index=True, column_config=config)
         csv = harmless(frame).to_csv(index=False).encode("utf-8-sig")
         st.download_button("CSV", csv, f"{tables[chosen].file}.csv", "text/csv", key=f"{key}_csv")
+
+
+def number_columns(frame: DataFrame) -> dict[str, int | None]:
+    """Width in pixels of columns that are written with four digits on the screen: of fractions, for which Streamlit has
+    four decimals. It measures a column by its first rows, and cuts a longer number below them at its left: 0.000006 to
+    000006. So one with small numbers has room for the longest.
+    """
+    import numpy as np
+
+    sizes = {str(name): np.abs(frame[name]) for name in frame.select_dtypes("float") if list(frame).count(name) == 1}
+    sizes = {name: each[np.isfinite(each)] for name, each in sizes.items()}
+    return {
+        name: 110 if ((each > 0) & (each < 1e-3)).any() else None
+        for name, each in sizes.items()
+        if len(each) and each.max() < 1000
+    }
 
 
 def frame_of(columns: Mapping[str, Any]) -> DataFrame:

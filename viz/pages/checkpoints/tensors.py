@@ -203,7 +203,5 @@ def show(session: Session, subject: Subject, measurements: TensorStatistics) -> 
     file, title = f"tensors-{subject.name}", _("Data of all tensors")
     tensor.beside(
         tensor.explain,
-        lambda: data_table(
-            "tensors_data", partial(statistics_table, measurements), file, title, formats={_("zeros"): "%.3g"}
-        ),
+        lambda: data_table("tensors_data", partial(statistics_table, measurements), file, title),
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from unittest.mock import MagicMock
 
 import numpy as np
 import pandas as pd
@@ -52,14 +51,12 @@ def test_the_table_of_all_tensors_has_their_norms(here):
     assert str(summary(weight)).endswith(f" · ‖W‖ {significant(norms[0])}")
 
 
-def test_a_small_share_of_zeros_is_written_in_its_column_with_three_digits(monkeypatch):
-    """As 0.000006 it was cut to 000006."""
-    screen = MagicMock()
-    monkeypatch.setattr(parts, "st", screen)
-    table = pd.DataFrame({"zeros": [6e-6]})
-    parts.data_table("data", lambda: table, "file", place=MagicMock(open=True), formats={"zeros": "%.3g"})
-    screen.column_config.NumberColumn.assert_called_once_with(format="%.3g")
-    assert list(screen.dataframe.call_args.kwargs["column_config"]) == ["zeros"]
+def test_a_small_number_of_a_table_has_room_and_four_digits():
+    """In a column as wide as its first rows 0.000006 was cut to 000006."""
+    small, middle, large, whole = [0.5] * 20 + [6e-6], [0.5, np.nan], [0.5, 1234.5], [1, 2]
+    columns = {"small": small, "middle": middle, "large": large, "whole": whole}
+    found = [parts.number_columns(pd.DataFrame({name: values})) for name, values in columns.items()]
+    assert found == [{"small": 110}, {"middle": None}, {}, {}]
 
 
 def test_every_tensor_has_the_numbers_of_its_values(here):
