@@ -1,11 +1,11 @@
 // In a saved page: views drawn again from their bytes, over their pictures, by the scripts of their components. Clicks do what
 // needs no server; all others are quiet, and look so.
 
-const BLOCKED = ":host { --saved: 1; } canvas, button { cursor: default !important; } .head, .chip, .controls .step { cursor: pointer !important; }"
+const BLOCKED = ":host { --saved: 1; } canvas, button { cursor: default !important; } .head, .chip, .reel > button, .controls .step { cursor: pointer !important; }"
   + " button:disabled { pointer-events: none; } .go, .legend > button, .pin .act, .what-is-pinned .act, .pieces .act, .changed .act, .fold { display: none !important; }";
 /** @type {Record<string, string>} */
 const USES = { // buttons that do something here, by the component
-  "frame/token_bar": ".chip, .check, .pinned",
+  "frame/token_bar": ".chip, .check, .pinned, .reel > button",
   "pages/attention/steps": ".chip",
   "pages/attention/head_grid": ".head",
   "pages/map/model_map": ".areas button",

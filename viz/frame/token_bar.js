@@ -402,7 +402,7 @@ export default function ({ data: bytes, parentElement, setTriggerValue }) {
   if (!shows(line, data.source, data.target, data.notes, data.texts, data.pin.alignments, data.words)) showTokens(root, data);
   root.guess = (/** @type {number} */ number, /** @type {number} */ token) => setTriggerValue("guess", { number, token });
   showGuesses(root.querySelector(".guesses"), data.guesses, data.words.guess, (...guess) => root.guess(...guess));
-  root.reels[2].row.parentElement.hidden = !data.guesses.length;
+  root.classList.toggle("guessing", Boolean(data.guesses.length) && !data.target.length);
   for (const { buttons, ends } of root.reels) {
     [data.words.back, data.words.on].forEach((words, index) => nameButton(buttons[index], words));
     ends();
