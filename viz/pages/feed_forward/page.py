@@ -19,8 +19,10 @@ from model.analysis.feed_forward import Seen, path_of, quantities
 from model.analysis.residual import stacks
 from model.inference.text_model import TextModel
 from model.network.config import Units
+from model.network.recurrent import Absence
 from viz.components.view import View, live
 from viz.i18n.catalogue import _
+from viz.i18n.errors import reason_words
 from viz.i18n.format import attention_name
 from viz.i18n.messages import in_language
 from viz.pages.feed_forward import experts, layer, units
@@ -29,7 +31,7 @@ from viz.render.view import view
 from viz.state.inputs import Inputs
 from viz.state.session import Session, address_count, choice, choose, current_session
 from viz.ui.choice_row import choice_row
-from viz.ui.parts import Drawing, Views, data_table, under_figures
+from viz.ui.parts import Drawing, Views, data_table, no_views, under_figures
 from viz.ui.plots import side_of
 
 
@@ -64,6 +66,9 @@ BUTTONS = 18  # experts at most, that stand as buttons side by side
 
 def page(model: TextModel) -> Views:
     """Places and controls first; then all that the session's trace of this model holds is packed; then mounted."""
+    if model.kind == "recurrent":
+        st.info(reason_words(Absence.UNITS))
+        return no_views
     place = Place.of(model)
     show_controls(model, place)
     sentence_place = st.container()

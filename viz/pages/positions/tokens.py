@@ -112,7 +112,9 @@ def table_map(chosen: Chosen) -> Heatmap:
     own, other = inputs.trace[chosen.name].float(), inputs.before(chosen.name)
     values, size, note = channels(own, chosen.binned)
     before = None if other is None else channels(other.float(), chosen.binned)[0]
-    counts = Message("{tokens} tokens × {channels} channels, with their ids", tokens=len(tokens), channels=own.shape[1])
+    counts = Message(
+        "tokens × channels: {tokens} × {channels}, with their ids", tokens=len(tokens), channels=own.shape[1]
+    )
     sentence, about = joined(" · ", counts, lacking(inputs, other)), about_table(chosen)
     name, file = quantity_name(chosen.quantity), f"embedding-{chosen.side}-{chosen.quantity}"
     labels = [f"{token} {label}" for token, label in zip(tokens.ids, tokens.labels, strict=True)]

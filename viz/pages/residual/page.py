@@ -53,14 +53,14 @@ STEPS = (Part.BEFORE, Part.STANDARDISED, Part.AFTER)
 
 def page(model: TextModel) -> Views:
     """Places and controls first; then all that the session's trace of this model holds is packed; then mounted."""
+    if why := model.network.missing.get("stream"):
+        st.info(reason_words(why))
+        return no_views
     with choice_row("residual") as row:
         stack, *others = names = stacks(model.config)
         if others:
             stack = choose(_("Stack"), names, names[-1], Part.STACK, attention_name, row.place)
         view = choose(_("View"), RESIDUAL_VIEWS, RESIDUAL_VIEWS[0], Part.VIEW, residual_view, row.place)
-        if why := model.network.missing.get("stream"):
-            st.info(reason_words(why))
-            return no_views
         if model.config.norm == "none" and view in ("norms", "forms", "batch"):
             st.info(_("This model has no norms: its config says “none”, and its residual stream is never normalised."))
             return no_views
