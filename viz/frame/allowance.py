@@ -1,5 +1,5 @@
-"""How many messages websockets may bring: as many as people cause. Each of Streamlit's asks for a run of the script,
-for which a thread is begun while the one before ends: some hundred at once hold everybody up for seconds.
+"""Limit of the messages that websockets may bring: as many as people cause. Each of Streamlit's asks for a run of the
+script, for which a thread is begun while the one before ends: some hundred at once hold everybody up for seconds.
 """
 
 from __future__ import annotations
@@ -16,14 +16,16 @@ POLICY = 1008  # code of a websocket's end: what came is against the rules
 
 
 class Allowance:
-    """So many at once, and then so many a second. left: how many may come now; below 0, how many came too fast."""
+    """Allowance of so many at once, and then so many a second. left: how many may come now; below 0, how many came too
+    fast.
+    """
 
     def __init__(self, per_second: float, burst: float) -> None:
         self._per_second, self._burst = per_second, burst
         self.left, self._since = burst, time.monotonic()
 
     def take(self, cost: float) -> float:
-        """What is left after one more, or what costs as much as several."""
+        """Number left after one more, or what costs as much as several."""
         now = time.monotonic()
         self.left, self._since = min(self._burst, self.left + self._per_second * (now - self._since)) - cost, now
         return self.left
@@ -34,7 +36,7 @@ class Allowance:
 
 
 class Messages:
-    """Those of all websockets of a server: what they bring together waits, each for its turn."""
+    """Allowance of all websockets of a server together: what they bring waits, each for its turn."""
 
     def __init__(self) -> None:
         self._all, self._turn = Allowance(ALL_PER_SECOND, ALL_BURST), asyncio.Lock()

@@ -254,7 +254,7 @@ def draw_views(session: Session, stage: PageLayout, model: TextModel, bar: Delta
 
 @contextmanager
 def telling() -> Iterator[None]:
-    """Where a page needs what the model does not have, or more memory than there is, this is said in place of the
+    """A sentence, where a page needs what the model does not have, or more memory than there is, in place of the
     rest.
     """
     from model.runtime.errors import MissingQuantityError, device_trouble
@@ -273,13 +273,13 @@ def telling() -> Iterator[None]:
 
 
 def prepare_file() -> None:
-    """The page is about to be saved: the run that follows draws what is closed too, and hands over what clicks show."""
+    """Begin to save the page: the run that follows draws what is closed too, and hands over what clicks show."""
     session = current_session()
     session.saving, session.choices = int(st.session_state[Key.FILE]["prepare"]), Choices()
 
 
 def script_synced(session: Session) -> View:
-    """What stands last on a page and tells the browser that all above it is of the texts that the script has learnt,
+    """The last view of a page, which tells the browser that all above it is of the texts that the script has learnt,
     and how soon to run the script again where there is no channel and something goes on.
     """
     looks = (
@@ -305,7 +305,7 @@ def open_channel(session: Session) -> None:
 
 
 def on_visit(names: list[str]) -> None:
-    """The browser went back, or forward, to where another model was shown."""
+    """Show the model of the place to which the browser went back, or forward."""
     if (name := st.session_state[VISITS]["model"]) in names:
         shown_model.let_go()
         shown_model.show(name)

@@ -93,7 +93,7 @@ async def channel(socket: WebSocket) -> None:
 
 
 def typing() -> int:
-    """In how many windows something was typed of late."""
+    """Number of windows in which something was typed of late."""
     now, windows = time.monotonic(), [each() for each in Window.typed.keyrefs()]  # in one step: others may come
     return sum(now - Window.typed.get(each, -LATELY) < LATELY for each in windows if each is not None)
 
@@ -143,7 +143,7 @@ class Window:
         self._drawn: object = None  # where the training stood that was last drawn, and what was visible
 
     async def serve(self) -> int:
-        """Until the window has gone, which raises, or its session: then the code to close with."""
+        """Serve until the window has gone, which raises, or its session: then the code to close with."""
         self._messages.put_nowait(protocol.text_of(Hello()))
         works = (self._receive_loop(), self._turn_loop(), self._send_loop())
         tasks = [asyncio.create_task(work) for work in works]
@@ -163,11 +163,11 @@ class Window:
             (session.channels.add if present else session.channels.discard)(self._wake_soon)
 
     def _wake_soon(self) -> None:
-        """From any thread: what there is to do may have changed."""
+        """Wake the window, from any thread: what there is to do may have changed."""
         self._set_soon(self._wake)
 
     def _free_soon(self) -> None:
-        """From the thread that has held the session: a turn that found it held may be taken now."""
+        """Wake the window, from the thread that has held the session: a turn that found it held may be taken now."""
         self._set_soon(self._free)
 
     def _set_soon(self, event: asyncio.Event) -> None:
@@ -238,7 +238,7 @@ class Window:
         return min(paces)
 
     def _due(self) -> bool:
-        """Whether something is asked for, or it is time to look at a training or a job again; and the browser has
+        """True if something is asked for, or it is time to look at a training or a job again; and the browser has
         painted what it was sent: of what is typed, all but one message.
         """
         now, ahead, pace = time.monotonic(), self._number - self._seen, self._pace() or 0.0
@@ -268,7 +268,7 @@ class Window:
         return await turn
 
     def _turn(self, start_signal: asyncio.Future[None], since: float) -> bool:
-        """What is asked for is computed and sent. In a thread of the pool, which waits for nobody. since: when the turn
+        """Compute and send what is asked for. In a thread of the pool, which waits for nobody. since: when the turn
         was asked for.
         """
         Window.queue.discard(self)
@@ -324,8 +324,8 @@ class Window:
                 act(click.value)
 
     def _draw(self, session: Session, stage: PageLayout, requested: bool, edits: dict[str, int]) -> None:
-        """What was asked for, and what a training has done since; of that, only what can be seen. The checks follow in
-        another turn, when it is painted, if nothing is typed until then.
+        """Draw what was asked for, and what a training has done since; of that, only what can be seen. The checks
+        follow in another turn, when it is painted, if nothing is typed until then.
         """
         live = training.training(session)  # being asked for is a sign of life
         moving, training_state = training.is_moving(live), training.standing(live)
@@ -362,7 +362,7 @@ class Window:
         self._watch(session, edits)
 
     def _watch(self, session: Session, edits: dict[str, int]) -> None:
-        """What goes on beside the page: its views, and the script where what it has drawn of it is old."""
+        """Views of what goes on beside the page: its views, and the script where what it has drawn of it is old."""
         session.job_news = False  # before they are looked at: what comes meanwhile is of the next turn
         views = [view for region in session.live_regions for view in region.views()]  # a sign of life, too
         if not self._hidden:
@@ -416,5 +416,5 @@ class Window:
         self._post(pack(header) + b"".join(frames))
 
     def _post(self, message: str | bytes) -> None:
-        """From a thread of the pool: it is sent in its order, and not waited for."""
+        """Send from a thread of the pool, in its order; not waited for."""
         self._loop.call_soon_threadsafe(self._messages.put_nowait, message)

@@ -1,4 +1,4 @@
-"""What the command line and the environment ask for that cannot be followed, in sentences."""
+"""Sentences on what the command line and the environment ask for that cannot be followed."""
 
 from __future__ import annotations
 

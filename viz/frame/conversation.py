@@ -99,7 +99,7 @@ def change(by: int) -> None:
 
 
 def turns() -> tuple[tuple[str, str], ...]:
-    """What the fields hold: of each turn its role and what is said."""
+    """Turns as the fields hold them: of each its role and its text."""
     fields = ((f"{TURNS}_{number}_role", f"{TURNS}_{number}_text") for number in range(st.session_state[TURNS]))
     return tuple((str(st.session_state[role]), str(st.session_state[text] or "")) for role, text in fields)
 
@@ -138,7 +138,7 @@ def _conversation(
 
 
 def loss_mask(model: TextModel, dialogue: Conversation) -> None:
-    """Which tokens a training on it would count: those that the assistant wrote."""
+    """Mask of the tokens that a training on it would count: those that the assistant wrote."""
     tokenizer = model.reading(True).source_tokenizer
     try:
         tokens = tokenizer.encode(dialogue.text)

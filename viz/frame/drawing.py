@@ -1,4 +1,4 @@
-"""What an input becomes on the page: its trace, then views; the same for a run of the script and for the channel."""
+"""Trace and views of an input on the page; the same for a run of the script and for the channel."""
 
 from __future__ import annotations
 

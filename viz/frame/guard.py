@@ -1,4 +1,5 @@
-"""Who may ask this server, and what a browser may do with its answers. It stands before everything, Streamlit too.
+"""Guard of this server: who may ask it, and what a browser may do with its answers. It stands before everything,
+Streamlit too.
 
 Streamlit, asked for a websocket by the page of another server, looks up its own address in the network and holds
 everybody up meanwhile; so such a page is refused before Streamlit hears of it.
@@ -90,7 +91,7 @@ class Guard:
 
 
 def refusal(scope: Scope) -> str:
-    """Why who asks is told nothing; empty where he is.
+    """Reason why a request is refused; empty where it is not.
 
     scope: of a request, or of a websocket that is to be opened.
     """
@@ -109,7 +110,7 @@ def refusal(scope: Scope) -> str:
 
 
 def is_address(host: str | None, scope: Scope) -> bool:
-    """Whether a server is called by the address at which it was reached, as Prometheus does. scope: of a request."""
+    """True if a server is called by the address at which it was reached, as Prometheus does. scope: of a request."""
     try:
         name = ip_address(urlsplit(f"//{host}").hostname or "")
     except ValueError:  # it is no address
@@ -135,13 +136,13 @@ def know_browser(scope: Scope, headers: MutableHeaders) -> None:
 
 
 def asked_path(scope: Scope) -> str:
-    """What is asked for, behind the path that Streamlit is told."""
+    """Path that is asked for, behind the one that Streamlit is given."""
     path: str = scope["path"]
     return path.removeprefix(scope.get("root_path", "")).removeprefix(base_path())
 
 
 def is_own(origin: str | None, host: str | None) -> bool:
-    """Whether a page of this very server asks, or one of `server.corsAllowedOrigins`; what is no browser says no
+    """True if a page of this very server asks, or one of `server.corsAllowedOrigins`; what is no browser says no
     origin.
     """
     try:

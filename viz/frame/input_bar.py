@@ -48,7 +48,7 @@ def _show_controls(model: TextModel) -> list[DeltaGenerator]:
 
 
 def action(model: TextModel) -> tuple[Callable[[], None], str, str]:
-    """What the button beside the text does, its name and an explanation."""
+    """Act of the button beside the text, its name and an explanation."""
     write_it = (
         write_target,
         _("Let it write") if training.is_task(current_session(), model) else _("Translate"),
@@ -73,7 +73,7 @@ def action(model: TextModel) -> tuple[Callable[[], None], str, str]:
 
 
 def unable(model: TextModel) -> str:
-    """Why the button does nothing for this model; empty if it does."""
+    """Reason why the button does nothing for this model; empty if it does something."""
     if not model.predicts:
         return no_predictions()
     if model.kind == "encoder-only" and not model.fills:
@@ -82,7 +82,7 @@ def unable(model: TextModel) -> str:
 
 
 def reads_ids(model: TextModel) -> str:
-    """That texts are numbers, where a model came without a tokenizer; empty if it has one."""
+    """Note that texts are numbers, where a model came without a tokenizer; empty if it has one."""
     reason = model.source_tokenizer.reason
     return (
         _("This model's text is token ids, such as 12 5 7: {reason}.").format(reason=literal(translate_error(reason)))

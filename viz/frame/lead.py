@@ -33,7 +33,7 @@ def page_intro(session: Session, page: str, model: TextModel) -> View:
 
 
 def sentence_of(page: str) -> str:
-    """What a page shows."""
+    """Sentence on what a page shows."""
     return {
         "map": _("The whole model at work on this text, from the embeddings below to the predictions above."),
         "positions": _("What enters the model: a vector for each token, and one for where it stands."),
@@ -49,7 +49,7 @@ def sentence_of(page: str) -> str:
 
 
 def things_to_try(model: TextModel) -> list[Hint]:
-    """What a newcomer can do, on the first page."""
+    """Hints for a newcomer, on the first page."""
     hints: list[Hint] = [
         [_("Type in the field above: every picture follows each letter.")],
         [_("Point at a block to see what it does to this text; click it to open its page.")],
@@ -67,7 +67,7 @@ def things_to_try(model: TextModel) -> list[Hint]:
 
 
 def next_token(session: Session) -> Hint | None:
-    """That the row of a token is about the next one, where the attention shown is of a model that predicts it."""
+    """Note that the row of a token is about the next one, where the attention shown is of a model that predicts it."""
     kinds = attention_kinds(session.model.network)
     trace, kind = session.trace, choice(kinds, kinds[-1], Key.KIND)
     side = "target" if trace.target_tokens else "source"

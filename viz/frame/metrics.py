@@ -21,7 +21,7 @@ FORM = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class Figures(Collector):
-    """What is counted at the moment when it is asked for."""
+    """Figures that are counted at the moment when they are asked for."""
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """Visitors and turns; memory and trainings too, once a page has been drawn."""
@@ -73,5 +73,5 @@ for measured in (channel.WAITED, channel.TOOK):
 
 
 async def metrics(_request: Request) -> Response:
-    """All of it; the guard says who may ask."""
+    """Answer with all figures; the guard says who may ask."""
     return Response(generate_latest(REGISTRY), media_type=FORM)

@@ -1,4 +1,4 @@
-"""What stands beside Streamlit's routes and before them: the channel, the guard, whether the server is ready."""
+"""Routes beside Streamlit's and what stands before them: the channel, the guard, whether the server is ready."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ _draining = threading.Event()
 
 @asynccontextmanager
 async def prepared(_app: Any) -> AsyncIterator[None]:
-    """While the server lives: what every page imports is imported beside its start; SIGUSR1 has it take nobody new.
-    Before it ends, trainings that go on are saved.
+    """Context of the server's life: what every page imports is imported beside its start; SIGUSR1 has it take nobody
+    new. Before it ends, trainings that go on are saved.
     """
     with suppress(NotImplementedError, AttributeError, ValueError, RuntimeError):  # Windows, or not in the main thread
         asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, _draining.set)
@@ -63,7 +63,7 @@ def _prepare() -> None:
 
 
 def _give_back(ended: threading.Event, loop: asyncio.AbstractEventLoop) -> None:
-    """What closed windows have left goes back to the system, now and then, when nobody types: no run of a script
+    """Give back to the system what closed windows have left, now and then, when nobody types: no run of a script
     collects garbage (.streamlit/config.toml), and the C library keeps what is freed.
     """
     looks = put_off = 0
@@ -97,7 +97,7 @@ def _forget() -> None:
 
 
 def _tidy() -> None:
-    """What killed servers left: uploads, and models half written."""
+    """Remove what killed servers left: uploads, and models half written."""
     from model.checkpoints.uploads import remove_left_uploads
     from model.runtime.files import remove_left
     from model.training.live.saved_training import remove_old
@@ -117,7 +117,7 @@ async def health(_request: Request) -> JSONResponse:
 
 
 async def ready(_request: Request) -> JSONResponse:
-    """Whether a page can be drawn at once and new visitors may come, and how many windows there are: one that is to end
+    """Readiness: a page can be drawn at once and new visitors may come; and the number of windows: one that is to end
     waits until there is none. The header X-Vitrine-Replica says where: nginx sends newcomers there.
     """
     is_ready, windows = _ready.is_set() and not _draining.is_set(), sum(len(each.channels) for each in all_sessions())

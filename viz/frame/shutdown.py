@@ -102,7 +102,7 @@ def _notes() -> list[Path]:
 
 
 def _read(note: Path) -> dict[str, Any] | None:
-    """What a note says; None: it is no note, or an old one, which goes."""
+    """Contents of a note; None: it is no note, or an old one, which goes."""
     from model.runtime.untrusted_json import read_json
 
     try:

@@ -37,7 +37,7 @@ def target_field(session: Session, model: TextModel) -> View:
 
 
 def several(session: Session) -> dict[str, Any]:
-    """How many sentences there are to step through, which one is shown, and what the buttons say."""
+    """Number of sentences to step through, the one that is shown, and the words of the buttons."""
     words = {
         "add": _("Add a sentence: the arrows lead from one to the next, on every page"),
         "another": _("sentence"),
@@ -85,7 +85,7 @@ def on_several(clicked: dict[str, Any]) -> None:
 
 
 def on_text(key: Key, typed: dict[str, Any]) -> None:
-    """What was typed, as the script learns it."""
+    """Take over what was typed."""
     session = current_session()
     session.turn = int(typed["turn"])
     accept_edit(session, key, str(typed["text"]), int(typed["edit"]))

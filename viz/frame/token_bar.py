@@ -186,7 +186,9 @@ def badges_of_checks(checks: Sequence[Check], odd: NotFinite | None) -> list[dic
 
 
 def _badge(check: Check) -> dict[str, Any]:
-    """What was checked, in how many attentions where not in all of them, and the error; or that it cannot be."""
+    """Badge of a check: its name, the number of attentions where not in all of them, and the error; or that it cannot
+    be.
+    """
     name, about = check_name(check.name), check_explanation(check.name)
     if not check.cells:
         text = _("{check}: cannot be checked here").format(check=name)
@@ -260,7 +262,7 @@ def on_change(act: dict[str, Any]) -> None:
 
 
 def on_restore(_clicked: bool) -> None:
-    """The model computes as it was trained again."""
+    """Restore the model: it computes as it was trained again."""
     current_session().restore()
 
 
@@ -308,9 +310,9 @@ KINDS = {"encoder": "encoder", "self": "decoder", "cross": "cross"}
 
 
 def pinned(session: Session, compared: bool = True) -> dict[str, Any]:
-    """For the token bar: `pinned`, None while nothing is; `comparable`, False for another model's vocabulary, or where
-    nothing has a counterpart; `alignments` of both sides; `changes`, largest first, None where they are not `compared`
-    yet.
+    """Data of the token bar on the pin: `pinned`, None while nothing is; `comparable`, False for another model's
+    vocabulary, or where nothing has a counterpart; `alignments` of both sides; `changes`, largest first, None where
+    they are not `compared` yet.
     """
     words = {
         "keep": _("Pin"),
@@ -353,7 +355,7 @@ def pinned(session: Session, compared: bool = True) -> dict[str, Any]:
 
 
 def _alignment(alignment: Alignment, labels: list[str], runs: Pieces | None) -> dict[str, Any]:
-    """Which tokens are new, and those that are gone, each before the token that now stands at its place; a run that is
+    """Tokens that are new, and those that are gone, each before the token that now stands at its place; a run that is
     one is new where one of its tokens is.
     """
     places = list(enumerate(alignment.places))
@@ -411,7 +413,7 @@ def _stack(name: str) -> str:
 
 
 def _block(name: str) -> str:
-    """What a block of a layer is called."""
+    """Name of a block of a layer."""
     return {
         "self_attention_block": _("self-attention"),
         "cross_attention_block": _("cross-attention"),

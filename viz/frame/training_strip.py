@@ -52,7 +52,7 @@ def facts(snapshot: Snapshot) -> list[dict[str, Any]]:
 
 
 def status_sentence(snapshot: Snapshot) -> str:
-    """What the sidebar says of a training that does not simply run."""
+    """Sentence of the sidebar on a training that does not simply run."""
     if snapshot.unseen:
         return _("paused: nobody was looking")
     return {
@@ -88,9 +88,9 @@ def strip_data(
     sizes: BatchSizes | None = None,
     model_name: str = "",
 ) -> dict[str, Any]:
-    """For the strip in the sidebar. refused: why nothing can begin. plan: the data that the first click would train on,
-    and a sentence about it. own: this visitor may steer the training. sizes: of its batches. model_name: that of the
-    shown model, where that is not the one in training.
+    """Data of the strip in the sidebar. refused: why nothing can begin. plan: the data that the first click would train
+    on, and a sentence about it. own: this visitor may steer the training. sizes: of its batches. model_name: that of
+    the shown model, where that is not the one in training.
     """
     anew = begins(live, model_name)
     name = model_name if anew or live is None else live.start.name
@@ -214,7 +214,7 @@ def strip(session: Session, model: TextModel, trained: bool) -> View:
 
 @live
 def on_again(_when: float) -> None:
-    """The film is sent from its beginning."""
+    """Send the film from its beginning."""
     current_session().training.film_cursor.begin()
 
 
