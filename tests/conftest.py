@@ -26,8 +26,10 @@ from streamlit.components.v2 import manifest_scanner
 
 # Before anything goes backwards: torch's autograd counts devices when it first runs.
 from tests.pretended_device import pretending
+from tests.shape_checks import of_shapes_alone
 
 # Before `model` and these figures are imported, so before any test module is.
+jaxtyping.jaxtyped = of_shapes_alone(jaxtyping.jaxtyped)
 jaxtyping.install_import_hook(["model", "viz.pages.positions.figures"], "beartype.beartype")
 
 from model.fast import install  # noqa: E402
