@@ -18,7 +18,7 @@ from viz.i18n.format import as_sentence, formula_in_language, in_turn, literal
 from viz.i18n.messages import in_language
 from viz.render.view import FigureTable, figure_tables
 from viz.state.session import Key, Session, current_session
-from viz.ui.symbols import named_symbols
+from viz.ui.symbols import latex_of, named_symbols
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -111,7 +111,8 @@ def _explain(key: str, plain: str, formulas: Sequence[str], symbols: str, text: 
     for formula in formulas:
         for part in re.split(r",?\s*\\q?quad\s*", formula):  # below each other: the place is narrow
             st.latex(formula_in_language(part))
-    lines = [literal(each) for each in re.split(r"[;；]\s*", symbols)] if symbols else []
+    parts = [re.split(r"[:：]\s*", each, maxsplit=1) for each in re.split(r"[;；]\s*", symbols)] if symbols else []
+    lines = [f"${latex_of(symbol)}$: {literal(words)}" for symbol, words in parts]
     lines = lines or [f"${formula_in_language(latex)}$: {words}" for latex, words in named_symbols(formulas)]
     if lines:
         st.container(key=f"{key}_symbols").markdown("\n".join(f"- {line}" for line in lines))

@@ -14,6 +14,14 @@ def named_symbols(formulas: Sequence[str]) -> list[tuple[str, str]]:
     return [(latex, meaning) for pattern, latex, meaning in _symbols() if re.search(pattern, text)]
 
 
+def latex_of(symbol: str) -> str:
+    """A symbol as sentences have it, in LaTeX: words upright, subscripts below."""
+    for sign, latex in {"‖": r"\Vert ", "Ā": r"\bar A", "⁽ⁱ⁾": "^{(i)}", "′": "'", "−": "-"}.items():
+        symbol = symbol.replace(sign, latex)
+    symbol = re.sub(r"_([a-zA-Z]{2,})", r"_{\\textrm{\1}}", symbol)
+    return re.sub(r"(?<![\\{a-zA-Z])([a-zA-Z]{2,}(?: [a-zA-Z]+)*|[、\u4e00-\u9fff]+)", r"\\textrm{\1}", symbol)
+
+
 def _symbols() -> list[tuple[str, str, str]]:
     """Pattern by which a symbol is known in a formula, the symbol, its meaning."""
     return [

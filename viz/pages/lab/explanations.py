@@ -35,7 +35,7 @@ EXPLANATIONS: Mapping[str, tuple[Message, Message | None]] = {
             "before it."
         ),
         Message(
-            "q, k: a query and a key, K: all keys; d_k: the width of a head; s: the scores, w: their weights after "
+            "q, k: a query and a key; K: all keys; d_k: the width of a head; s: the scores; w: their weights after "
             "softmax; f: the factor; L: the loss"
         ),
     ),
@@ -270,7 +270,7 @@ EXPLANATIONS: Mapping[str, tuple[Message, Message | None]] = {
             "Tutorials and libraries differ in how that is computed, and in where the tiny ε stands."
         ),
         Message(
-            "x: the n channels of one token; μ: their mean; σ: their deviation with n, s: with n − 1; ε: a tiny "
+            "x: the n channels of one token; μ: their mean; σ: their deviation with n; s: with n − 1; ε: a tiny "
             "number, so that nothing is divided by 0"
         ),
     ),
@@ -287,7 +287,7 @@ EXPLANATIONS: Mapping[str, tuple[Message, Message | None]] = {
             "Those that are left are made larger."
         ),
         Message(
-            "x_i: a number, y_i: what becomes of it; m_i: 1 where it stays, 0 where it is dropped; p: the rate of "
+            "x_i: a number; y_i: what becomes of it; m_i: 1 where it stays, 0 where it is dropped; p: the rate of "
             "dropout; E, Var: mean and variance over many draws"
         ),
     ),
@@ -297,7 +297,7 @@ EXPLANATIONS: Mapping[str, tuple[Message, Message | None]] = {
             "LayerNorm takes the channels of one token, BatchNorm one channel of all tokens of all texts."
         ),
         Message(
-            "x: the inputs; t: the position, i: the channel, b: the text; d: channels, L: positions, B: texts; μ: "
+            "x: the inputs; t: the position; i: the channel; b: the text; d: channels; L: positions; B: texts; μ: "
             "the mean"
         ),
     ),
@@ -314,7 +314,7 @@ EXPLANATIONS: Mapping[str, tuple[Message, Message | None]] = {
             "way around each block."
         ),
         Message(
-            "x_ℓ: the stream before block ℓ, x_L: at the end; S: what a block computes; I: the identity, which "
+            "x_ℓ: the stream before block ℓ; x_L: at the end; S: what a block computes; I: the identity, which "
             "changes nothing; ∂x_L/∂x_ℓ: how the end changes with the stream at ℓ"
         ),
     ),
@@ -339,7 +339,7 @@ EXPLANATIONS: Mapping[str, tuple[Message, Message | None]] = {
             "Where both are one, its weights are counted once."
         ),
         Message(
-            "V_s, V_t: the tokens of the vocabulary of source and target, V: of one for both; d: the width of the model"
+            "V_s, V_t: the tokens of the vocabulary of source and target; V: of one for both; d: the width of the model"
         ),
     ),
     "wide-heads-cost": (
@@ -355,7 +355,7 @@ EXPLANATIONS: Mapping[str, tuple[Message, Message | None]] = {
             " cache is measured here, and compared with the formula."
         ),
         Message(
-            "L: layers; h_kv: heads of keys and values, h: all heads; d_k: the width of a head; n: tokens; d_c, "
+            "L: layers; h_kv: heads of keys and values; h: all heads; d_k: the width of a head; n: tokens; d_c, "
             "d_R: channels of the latent and of its rotary key; w: the width of the window"
         ),
     ),
@@ -365,8 +365,8 @@ EXPLANATIONS: Mapping[str, tuple[Message, Message | None]] = {
             "Operations are counted here, time and memory are measured."
         ),
         Message(
-            "n: tokens; d: the width of the model; h: heads, each d_k wide; A: the weights; t: the time, c: a "
-            "constant, e: the power of n by which it grows"
+            "n: tokens; d: the width of the model; h: heads, each d_k wide; A: the weights; t: the time; c: a "
+            "constant; e: the power of n by which it grows"
         ),
     ),
     "heads-cost": (
@@ -419,7 +419,7 @@ EXPLANATIONS: Mapping[str, tuple[Message, Message | None]] = {
             "each written word. Its three steps are shown here on a model of that kind."
         ),
         Message(
-            "s: the state of the decoder; h_j: the state of the encoder at source token j; e: scores, α: weights, "
+            "s: the state of the decoder; h_j: the state of the encoder at source token j; e: scores; α: weights; "
             "c: the context; v, W, U: learned weights"
         ),
     ),
@@ -440,7 +440,7 @@ EXPLANATIONS: Mapping[str, tuple[Message, Message | None]] = {
         ),
         Message(
             "Q, K, V: queries, keys and values; i, j: the token that looks, and the one it looks at; w: the width "
-            "of window or block, s: the sinks; E, F: shorten the text to k rows; φ: makes positive features; g(i): "
+            "of window or block; s: the sinks; E, F: shorten the text to k rows; φ: makes positive features; g(i): "
             "the group of head i; c_j: the latent; λ: the share of the second map that is taken away"
         ),
     ),
@@ -497,8 +497,8 @@ EXPLANATIONS: Mapping[str, tuple[Message, Message | None]] = {
             "here, and the losses are compared."
         ),
         Message(
-            "η: the learning rate; t: the step, w: steps of warm-up; W: the initial weights, n: inputs and outputs "
-            "of their matrix; g: the gradient, c: the length to which it is cut"
+            "η: the learning rate; t: the step; w: steps of warm-up; W: the initial weights; n: inputs and outputs "
+            "of their matrix; g: the gradient; c: the length to which it is cut"
         ),
     ),
     "data-needed": (

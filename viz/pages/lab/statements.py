@@ -89,9 +89,9 @@ def card(model: TextModel, experiment: Experiment, row: DeltaGenerator) -> Views
     names = list(cards())
     place = names.index(experiment.name)
     row.button("‹ " + _("All statements"), key="statement_all", on_click=choose_statement, args=("",))
-    for sign, title, step in (("↑", _("the statement before"), -1), ("↓", _("the next statement"), 1)):
+    for title, step in ((_("Previous"), -1), (_("Next"), 1)):
         other = names[(place + step) % len(names)]
-        row.button(sign, key=f"statement_{step}", help=title, on_click=choose_statement, args=(other,))
+        row.button(title, key=f"statement_{step}", on_click=choose_statement, args=(other,))
     claim_place, own = st.columns([11, 9], gap="large")
     group = literal(words(Message(str(experiment.group))))
     claim_place.caption(_("Card {number} of {count} · {group}").format(number=place + 1, count=len(names), group=group))
