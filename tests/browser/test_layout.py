@@ -37,7 +37,6 @@ SOUND = """<button>Press</button><p>words in a line</p><p style='width: 40px; ov
 text-overflow: ellipsis'>a feed-forward network</p>""" + DRAWN.format("14px sans-serif", "words", 9)
 # Faults that are still there, by page and kind: how many places have one. A number here only falls.
 KNOWN: dict[tuple[str, str], int] = {
-    ("predictions", "wide"): 2,
 }
 SIZES = (*DESK, PHONE)
 

@@ -6,7 +6,7 @@ import { element, ending, placeIn } from "./elements.js";
 import { exact } from "./numbers.js";
 import { hover } from "./bus.js";
 import { FONT, MARK, shortened } from "./pens.js";
-import { axisMarks, finite, range, scaleOf } from "./scales.js";
+import { axisMarks, finite, range, scaleOf, spread } from "./scales.js";
 import { buildPlot, litOf, paintSoon, showPlot, showTip, within } from "./plot.js";
 
 /** @typedef {any} ChartPlace */
@@ -91,22 +91,23 @@ function arrangeChart(header, width, ratio, measure) {
   const widest = Math.max(0, ...names.map(measure));
   const wide = x.labels ? (right - left) / Math.max(1, names.length) : barWidth(series, ranges.x, right - left);
   const turn = widest + 6 <= wide ? 0 : -90;
-  const below = (x.labels ? (turn ? widest + 18 : FONT + 10) : 20) + (x.title ? 16 : 0);
+  const named = spread(turn ? names.length : 0, wide, turn ? FONT + 1 : 0);
+  const below = (x.labels ? (turn ? named.levels * (widest + 6) + 12 : FONT + 10) : 20) + (x.title ? 16 : 0);
   const place = {
     legend, names, turn, wide, left, right, top, marks, ranges, width, measure, written,
     bottom: top + tall,
-    every: Math.max(1, Math.ceil((FONT + 1) / Math.max(wide, 0.1))),
+    ...named, widest,
     x: across,
     y: scaleOf(ranges.y, y.log, top + tall, top),
     titled: Math.ceil(top + tall + below) - 7,
   };
-  const named = placeNames(header, place);
-  return { ...place, ...named, height: place.titled + 7 + (named.unnamed ? LEGEND.line : 0) };
+  const dots = placeNames(header, place);
+  return { ...place, ...dots, height: place.titled + 7 + (dots.unnamed ? LEGEND.line : 0) };
 }
 
 /** @param {Pen} pen @param {ChartPlace} place @param {any} given */
 function drawAxes(pen, place, { x, y, lit, pointed }) {
-  const { left, right, top, bottom, names, turn, every } = place;
+  const { left, right, top, bottom, names, turn, every, levels, widest } = place;
   for (const [value, text] of place.marks) {
     const at = place.y(value);
     pen.line([[left, at], [right, at]], { width: 1, faint: true });
@@ -119,7 +120,9 @@ function drawAxes(pen, place, { x, y, lit, pointed }) {
     const marked = names.length && (index === pointed.index || index === lit[x.side]);
     if (names.length && index % every && !marked) return;
     const align = turn && names.length ? "right" : "center";
-    pen.text(text, place.x(value), bottom + 13, { align, turn: names.length ? turn : 0, marked, token: names.length > 0 });
+    const down = names.length ? (index % levels) * (widest + 6) : 0;
+    if (down) pen.line([[place.x(value), bottom + 3], [place.x(value), bottom + 10 + down]], { width: 1, faint: true });
+    pen.text(text, place.x(value), bottom + 13 + down, { align, turn: names.length ? turn : 0, marked, token: names.length > 0 });
     if (!names.length) pen.line([[place.x(value), bottom], [place.x(value), bottom + 4]], { width: 1 });
   });
   pen.text(x.title, (left + right) / 2, place.titled, { align: "center" });

@@ -3,14 +3,14 @@
 // words, in `texts`, and below them their values, where these are `valued`. Values may be off by an `error`. Lengths are
 // CSS pixels.
 
-import { contextOf, element, placeIn, windowHeight } from "./elements.js";
+import { contextOf, element, placeIn } from "./elements.js";
 import { about, exact, significant } from "./numbers.js";
 import { hover } from "./bus.js";
 import { shown } from "./chips.js";
 import { ODD_COLOUR } from "./colours.js";
 import { FONT, MARK, ODD_PIXEL, shortened } from "./pens.js";
-import { marksOf, palette, placeOn, shade } from "./scales.js";
-import { cellLines, HIDDEN, litOf, ODD, paint, paintSoon, SHARE, showTip, within } from "./plot.js";
+import { marksOf, palette, placeOn, shade, spread } from "./scales.js";
+import { cellLines, HIDDEN, largeHeight, litOf, ODD, paint, paintSoon, showTip, within } from "./plot.js";
 
 // Which label of an axis is the token at this position of its side; -1, none.
 /** @param {LabelledAxis} axis @param {number} position @param {number} block */
@@ -20,7 +20,6 @@ function labelAt({ places }, position, block) {
 
 /** @typedef {ReturnType<typeof arrange>} HeatPlace */
 
-const LEGIBLE = 40; // labels on an axis; above that every k-th
 const LOWEST = 72; // of the colour bar: room for its title
 const UNDER_TEXT = 0.62; // how strong colours are where cells hold words: these stay legible in both themes
 const LOWEST_ROW = 16; // of such a figure: what has more rows than the window has room for is higher
@@ -146,13 +145,13 @@ function arrange({ rows, columns, scale, texts, valued, highest, large, square, 
   // At least as long as what is written beside it; then few rows are higher.
   const beside = Math.max(LOWEST, measure(scale.title), measure(rows.title));
   const some = Math.max(wide, 22, beside / count.rows, wanted / count.rows);
-  const top = snap(34 + (turn === 0 ? FONT : turn === -45 ? 0.71 * (widest + FONT) : widest));
-  const filling = Math.max(Math.min(least, LOWEST_ROW), Math.min(110, (SHARE * windowHeight() - top) / count.rows));
+  const named = turn === -90 ? spread(count.columns, wide, FONT + 1) : { every: turn ? spread(count.columns, FONT + 1, FONT + 1).every : 1, levels: 1 };
+  const top = snap(34 + (turn === 0 ? FONT : turn === -45 ? 0.71 * (widest + FONT) : named.levels * (widest + 6) - 6));
+  const filling = Math.max(Math.min(least, LOWEST_ROW), Math.min(110, (largeHeight() - top) / count.rows));
   const usual = Math.min(some, Math.max(tall, Math.min(64, beside / count.rows)), least);
   const high = square ? wide : whole(large ? filling : usual);
   const length = Math.max(count.rows * high, beside);
-  /** @param {number} total @param {number} room */
-  const every = (total, room) => Math.max(Math.ceil(total / LEGIBLE), Math.ceil((FONT + 1) / room));
+  const everyRow = Math.max(spread(count.rows, FONT + 1, FONT + 1).every, Math.ceil((FONT + 1) / high));
   const held = texts && high >= FONT + 2 ? texts.map((words) => fitted(words, wide - 6, measure)) : [];
   return {
     held, valued: valued && high >= 2 * FONT + 8, names, count, marks, markWidth, turn, left, top, wide, high, width,
@@ -160,7 +159,7 @@ function arrange({ rows, columns, scale, texts, valued, highest, large, square, 
     y: (/** @type {number} */ row) => snap(top + row * high),
     length,
     gap: Math.min(wide, high) >= 8 ? 1 : 0,
-    every: { rows: every(count.rows, high), columns: turn ? every(count.columns, wide) : 1 },
+    every: { rows: everyRow, columns: named.every }, levels: named.levels, widest,
     height: Math.ceil(top + length + 6) + (odd ? FONT + 8 : 0),
   };
 }
@@ -168,7 +167,7 @@ function arrange({ rows, columns, scale, texts, valued, highest, large, square, 
 /** @param {Pen} pen @param {HeatPlace} place @param {ShownHeat} shown */
 function draw(pen, place, { header, values, visible, chosen, column: chosenColumn = -1, lit = {}, pointed = {} }) {
   const { rows, columns, scale } = header;
-  const { names, count, turn, left, top, length, gap, every, x, y } = place;
+  const { names, count, turn, left, top, length, gap, every, levels, widest, x, y } = place;
   const [tall, broad] = header.block ?? [1, 1];
   const [litRow, litColumn] = [labelAt(rows, litOf(lit, rows), tall), labelAt(columns, litOf(lit, columns), broad)];
   const [right, bottom] = [x(count.columns), y(count.rows)];
@@ -177,8 +176,9 @@ function draw(pen, place, { header, values, visible, chosen, column: chosenColum
   names.columns.forEach((name, column) => {
     const marked = column === pointed.column || column === litColumn;
     if (column % every.columns && !marked) return;
-    const align = turn ? "left" : "center";
-    pen.text(name, (x(column) + x(column + 1)) / 2, top - 9, { align, turn, marked, token: true });
+    const [middle, up] = [(x(column) + x(column + 1)) / 2, (column % levels) * (widest + 6)];
+    if (up) pen.line([[middle, top - 3], [middle, top - 6 - up]], { width: 1, faint: true });
+    pen.text(name, middle, top - 9 - up, { align: turn ? "left" : "center", turn, marked, token: true });
   });
   names.rows.forEach((name, row) => {
     const marked = row === pointed.row || row === litRow;

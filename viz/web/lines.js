@@ -2,12 +2,12 @@
 // pointer keeps its lines alone; beside the tokens that they lead to stands how strong they are. Lengths are CSS pixels.
 
 import { unpack } from "./bytes.js";
-import { ending, placeIn, windowHeight } from "./elements.js";
+import { ending, placeIn } from "./elements.js";
 import { significant } from "./numbers.js";
 import { DIFFERENCE, signedColour, strengthOf } from "./colours.js";
 import { hover } from "./bus.js";
 import { FONT, shortened } from "./pens.js";
-import { buildPlot, cellLines, litOf, paint, paintSoon, SHARE, showPlot, within } from "./plot.js";
+import { buildPlot, cellLines, largeHeight, litOf, paint, paintSoon, showPlot, within } from "./plot.js";
 
 /** @typedef {ReturnType<typeof arrangeLines>} LinesPlace */
 
@@ -20,7 +20,7 @@ function arrangeLines({ rows, columns, large }, width, ratio, measure) {
   const names = { rows: rows.labels.map(shortened), columns: columns.labels.map(shortened) };
   const most = Math.max(names.rows.length, names.columns.length);
   const usual = Math.max(3, Math.min(24, Math.max(16, 520 / most), 1600 / most));
-  const high = large ? Math.max(Math.min(16, usual), Math.min(60, (SHARE * windowHeight() - ROOM.top) / most)) : usual;
+  const high = large ? Math.max(Math.min(16, usual), Math.min(60, (largeHeight() - ROOM.top) / most)) : usual;
   /** @param {string[]} labels */
   const widest = (labels) => Math.max(...labels.map(measure)) + 2 * ROOM.token;
   const span = Math.min(width, ROOM.widest);

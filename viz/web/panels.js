@@ -3,12 +3,13 @@
 
 import { unpack } from "./bytes.js";
 import { shown } from "./chips.js";
-import { contextOf, element, ending, placeIn, windowHeight } from "./elements.js";
+import { contextOf, element, ending, placeIn } from "./elements.js";
 import { exact, significant } from "./numbers.js";
 import { CHANGED, channels, DIFFERENCE, HUE, ODD_COLOUR, SIGNED, signedColour } from "./colours.js";
 import { hover } from "./bus.js";
 import { FONT, MARK, shortened } from "./pens.js";
-import { buildPlot, litOf, paintSoon, SHARE, showPlot, showTip, within } from "./plot.js";
+import { spread } from "./scales.js";
+import { buildPlot, largeHeight, litOf, paintSoon, showPlot, showTip, within } from "./plot.js";
 
 /** @typedef {any} PanelPlace
  *  @typedef {ReturnType<typeof arrangePanels>} PanelsPlace */
@@ -16,7 +17,10 @@ import { buildPlot, litOf, paintSoon, SHARE, showPlot, showTip, within } from ".
 const SLOT = 170; // a panel needs so much; on a narrow page fewer stand in a line
 const PHONE = 480; // a narrower place has its panels below each other, rather than labels left out
 const GAP = 18;
-const ABOVE = 60; // pixels over the rows of a large panel
+const NARROW = 88; // the least of a panel in a large figure that has them all in one line, for they would be too low otherwise
+const [ABOVE, BELOW] = [60, 34]; // pixels over the rows of a large panel, and for its scale under them
+const LARGEST = 72; // of a cell in a large figure
+const LABELLED = 24; // rows that a large figure has room for, with a label each
 const LEGIBLE = 12; // pixels of a row with a label, where each has one
 const APART = 15; // of labels where not each row has one
 const SMALL = 3; // cells of fewer pixels are painted as one picture
@@ -46,9 +50,18 @@ const isLit = (axis, index, lit) => Boolean(axis.side) && tokenAt(axis, index) >
 /** @param {LabelledAxis} one @param {LabelledAxis} other */
 const sameLabels = (one, other) => one.labels.length === other.labels.length && one.labels.every((label, index) => label === other.labels[index]);
 
+// Whether a large figure has less height than its rows with labels need where each of its lines is broken into so many.
+/** @param {PanelsHeader} header @param {number} pieces */
+function isLow({ panels }, pieces) {
+  const rows = Math.min(LABELLED, ...panels.map(({ rows }) => rows.labels.length));
+  const lines = pieces * new Set(panels.map(({ line }) => line)).size;
+  return largeHeight() / lines - ABOVE - BELOW < LEGIBLE * rows;
+}
+
 // The panels of each line of the page, in their order; on a phone, so few that each of their columns has its label.
 /** @param {PanelsHeader} header @param {number} width @param {Measure} measure */
-function linesOf({ panels, slot = SLOT }, width, measure) {
+function linesOf(header, width, measure) {
+  const { panels, slot = SLOT, large } = header;
   let most = Math.max(1, Math.floor((width + GAP) / (slot + GAP)));
   if (width < PHONE) {
     const beside = 24 + Math.max(0, ...panels.flatMap(({ rows }) => rows.labels.map((label) => measure(shortened(label)))));
@@ -56,6 +69,8 @@ function linesOf({ panels, slot = SLOT }, width, measure) {
     const needed = Math.max(0, ...counts) * (FONT + 1);
     while (most > 1 && (width - beside - GAP * (most - 1)) / most < needed) most--;
   }
+  const count = Math.max(...panels.map(({ line }) => panels.filter((each) => each.line === line).length));
+  if (large && innerWidth >= PHONE && width / count > NARROW && isLow(header, Math.ceil(count / most))) most = count;
   /** @type {number[][]} */
   const lines = [];
   panels.forEach((panel, index) => {
@@ -103,22 +118,26 @@ function arrangePanels(header, width, ratio, measure) {
     const room = Math.max(20, (width - used) / columnsOf);
     // One height of rows for a line, so that the same query stands at the same place in all its panels.
     const most = Math.max(1, ...shapes.map(({ count }) => count[0]));
-    const cell = Math.min(header.cell ?? 34, large ? Math.max(14, (SHARE * windowHeight() - ABOVE) / most) : Infinity);
+    const cell = header.cell ?? 34;
     const widest = Math.max(...shapes.map(({ count }) => Math.min(cell, room / Math.max(1, count[1]))));
-    const high = whole(Math.min(cell, Math.max(widest, Math.min(16, 380 / most)), Math.max(420 / most, 1.5)));
     const above = Math.max(
       ...shapes.map((shape) => {
-        shape.wide = whole(Math.min(cell, room / Math.max(1, shape.count[1])));
-        // Where all words fit only special tokens that do not are turned; single glyphs are not turned, but left out.
+        shape.wide = whole(Math.min(large ? LARGEST : cell, room / Math.max(1, shape.count[1])));
+        // Where all words fit only special tokens that do not are turned.
         /** @type {number[]} */
         const widths = shape.names.columns.map(measure);
         const widest = Math.max(0, ...widths.filter((_, column) => !/^<.*>$/.test(shape.names.columns[column])));
         const upright = widest + 3 <= Math.max(shape.wide, FONT + 4);
         shape.turns = widths.map((label) => (upright && label <= Math.max(widest, shape.wide) ? 0 : -90));
-        return Math.max(4, ...widths.map((label, column) => (label ? (shape.turns[column] ? label : FONT) + 8 : 4)));
+        const tall = widths.map((label, column) => (label ? (shape.turns[column] ? label : FONT) : 0));
+        Object.assign(shape, spread(tall.length, shape.wide, FONT + 1), { step: Math.max(0, ...tall) + 4 });
+        return Math.max(...tall) ? shape.levels * shape.step + 4 : 4;
       }),
     );
-    const noted = shapes.some(({ index }) => panels[index].note);
+    const noted = shapes.some(({ index }) => panels[index].note) ? 16 : 0;
+    const beneath = shapes.some(({ index }) => panels[index].scale) ? BELOW : 0;
+    const usual = Math.min(cell, Math.max(widest, Math.min(16, 380 / most)), Math.max(420 / most, 1.5));
+    const high = whole(large && innerWidth >= PHONE ? Math.min(LARGEST, Math.max(Math.min(LEGIBLE, 380 / most), (largeHeight() / lines.length - 18 - noted - above - beneath) / most)) : usual);
     let x = 0;
     for (const shape of shapes) {
       const start = x + shape.left;
@@ -128,13 +147,13 @@ function arrangePanels(header, width, ratio, measure) {
         left: snap(start),
         bar: scale && barOf(scale, shape.count[1] * shape.wide, room, measure.words),
         title: top + 8,
-        top: snap(top + 18 + (noted ? 16 : 0) + above),
-        every: [high >= LEGIBLE ? 1 : Math.ceil(APART / high), Math.max(1, Math.ceil((FONT + 1) / shape.wide))],
+        top: snap(top + 18 + noted + above),
+        every: [high >= LEGIBLE ? 1 : Math.ceil(APART / high), shape.every],
       };
       x = start + room + GAP;
     }
     const bottom = Math.max(...shapes.map(({ index }) => places[index].top + places[index].count[0] * high));
-    top = bottom + Math.max(8, ...line.map((index) => (places[index].bar ? 34 + places[index].bar.below : 0)));
+    top = bottom + Math.max(8, ...line.map((index) => (places[index].bar ? BELOW + places[index].bar.below : 0)));
   }
   return { places, width, height: Math.ceil(top) };
 }
@@ -201,14 +220,15 @@ function drawCells(pen, place, panel, measured) {
  * @param {any} pointed
  */
 function drawLabels(pen, place, panel, lit, pointed) {
-  const { left, top, wide, high, names, turns, named, every } = place;
+  const { left, top, wide, high, names, turns, named, every, levels, step } = place;
   const { rows, columns } = panel;
   const here = pointed.panel === place.index;
   names.columns.forEach((/** @type {string} */ name, /** @type {number} */ column) => {
     const marked = (here && column === pointed.column) || isLit(columns, column, lit);
     if (column % every[1] && !marked) return;
-    const turn = turns[column];
-    pen.text(name, left + (column + 0.5) * wide, top - 8, { align: turn ? "left" : "center", turn, marked, token: true });
+    const [turn, middle, up] = [turns[column], left + (column + 0.5) * wide, (column % levels) * step];
+    if (up && name) pen.line([[middle, top - 2], [middle, top - up - 3]], { width: 1, faint: true });
+    pen.text(name, middle, top - 8 - up, { align: turn ? "left" : "center", turn, marked, token: true });
   });
   if (!named) return;
   names.rows.forEach((/** @type {string} */ name, /** @type {number} */ row) => {

@@ -1,7 +1,7 @@
 // What heatmaps and charts share: two pens for one drawing, a canvas on the page and SVG in a file; heading, tip and the
 // menu of files. Lengths are CSS pixels.
 
-import { cleared, contextOf, element, newRoot, pixelRatio, write, zoomOf } from "./elements.js";
+import { cleared, contextOf, element, newRoot, pixelRatio, windowHeight, write, zoomOf } from "./elements.js";
 import { dotted } from "./chips.js";
 import { exact, precisionOf, signed } from "./numbers.js";
 import { bus, onHover } from "./bus.js";
@@ -11,7 +11,12 @@ import { appearance, canvasPen, forgetWidths, measurer, onTheme, svgPen } from "
 /** @param {Record<string, number>} lit @param {Axis} axis */
 export const litOf = (lit, { side }) => (side === undefined ? -1 : (lit[side] ?? -1));
 
-export const SHARE = 0.62; // of the window's height that a page's large figure takes
+const SHARE = 0.62; // of the window's height that a page's large figure takes,
+const OVER = 285; // unless it would end below the window: what stands over it
+export function largeHeight() {
+  const high = windowHeight();
+  return Math.min(SHARE * high, high < innerHeight ? high : high - OVER); // nothing stands over one that is presented
+}
 export const HIDDEN = 2; // among visible cells (1) and masked ones (0): below the threshold, so not drawn
 export const ODD = 3; // among them: not a number, or infinite
 

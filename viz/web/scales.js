@@ -122,3 +122,15 @@ export function scaleOf([low, high], log, from, to) {
   const [first, span] = [place(low), place(high) - place(low)];
   return (/** @type {number} */ value) => from + ((place(value) - first) / span) * (to - from);
 }
+
+const LEGIBLE = 40; // labels on an axis; above that every k-th
+const LEVELS = 3;
+
+// Turned labels that are `room` apart and need `wide` each: `every` k-th is drawn, on so many `levels` that none lies over
+// another; rather on three than left out.
+/** @param {number} count @param {number} room @param {number} wide */
+export function spread(count, room, wide) {
+  const needed = Math.max(1, Math.ceil(wide / Math.max(room, 0.1)));
+  if (count <= LEGIBLE && needed <= LEVELS) return { every: 1, levels: needed };
+  return { every: Math.max(needed, Math.ceil(count / LEGIBLE)), levels: 1 };
+}

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { axisMarks, marksOf, placeOn, range, scaleOf, shade, ticks } from "../../../viz/web/scales.js";
+import { axisMarks, marksOf, placeOn, range, scaleOf, shade, spread, ticks } from "../../../viz/web/scales.js";
 
 const texts = (marks) => marks.map(([, text]) => text);
 const numbers = (marks) => marks.map(([value]) => value);
@@ -54,4 +54,12 @@ test("marks of an axis are round, and powers of ten on a logarithmic one", () =>
 test("a scale leads from values to places, by the logarithm where asked", () => {
   assert.equal(scaleOf([0, 10], false, 100, 200)(5), 150);
   assert.equal(scaleOf([1, 100], true, 200, 0)(10), 100);
+});
+
+test("up to forty labels that have too little room stand on levels, and none is left out; of more each k-th stands", () => {
+  assert.deepEqual(spread(20, 20, 13), { every: 1, levels: 1 });
+  assert.deepEqual(spread(20, 12, 13), { every: 1, levels: 2 });
+  assert.deepEqual(spread(40, 5, 13), { every: 1, levels: 3 });
+  assert.deepEqual(spread(40, 4, 13), { every: 4, levels: 1 });
+  assert.deepEqual(spread(90, 14, 13), { every: 3, levels: 1 });
 });

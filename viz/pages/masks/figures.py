@@ -105,7 +105,7 @@ def mask_panels(inputs: Inputs, kind: AttentionKind, chosen: Selection, differen
     finding = Message("Nothing is hidden") if bool(visible.all()) else hidden
     note, about = cut_note(trace, kind), about_mask(trace, path)
     above = caption(inputs, name, f"mask-{kind}", note, sentence, alt, about, finding)
-    return Panels(above, [panel], cell=44, large=True, words=WORDS)
+    return Panels(above, [panel], large=True, words=WORDS)
 
 
 def flow_panels(inputs: Inputs, before: Trace, kind: AttentionKind, chosen: Selection, difference: bool) -> Panels:
@@ -140,7 +140,7 @@ def flow_panels(inputs: Inputs, before: Trace, kind: AttentionKind, chosen: Sele
     note = effect_note(trace, before, kind, chosen) if trace is not before else ""
     sentence = Message("score → mask → softmax → output")
     above = caption(inputs, name, file, note, sentence, about=about_flow(trace, path))
-    return Panels(above, panels, slot=None if len(lines) > 1 else 220, words=WORDS)
+    return Panels(above, panels, large=True, slot=220, words=WORDS)
 
 
 def _difference(

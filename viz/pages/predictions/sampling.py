@@ -118,7 +118,7 @@ def saturation_chart(subject: Subject, temperature: float) -> Chart:
     if (other := subject.pinned_logits) is not None:
         before = array(saturation(other, TEMPERATURES).largest)
         series.append(Series(joined(", ", largest, Message("pinned")), xs, before, PINNED, dash=True))
-    series.append(Series(Message("chosen temperature"), np.full(2, temperature), np.array([0, 1]), BEFORE))
+    series.append(Series(Message("chosen T"), np.full(2, temperature), np.array([0, 1]), BEFORE))
     note = Message(
         "T = {temperature}: p ≤ {largest}, ‖∂‖ = {derivative}",
         temperature=significant(temperature),
