@@ -127,7 +127,9 @@ def pin(page: Page, _model: TextModel) -> None:
 
 STEPS = {
     "Type in the field above: every picture follows each letter.": type_letters,
-    "Point at a block to see what it does to this text; click it to open its page.": point_and_click,
+    (
+        "Point at a block, or tap it, to see what it does to this text; click it, or tap again, to open its page."
+    ): point_and_click,
     (
         "On the page Training, press Begin and run: a tiny model learns from nothing while you watch, in a minute or, "
         "on a slow machine, a few."

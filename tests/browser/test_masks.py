@@ -32,7 +32,7 @@ def opened(visit, **address: str) -> Page:
     page = visit().open(**address)
     page.get_by_role("link", name="Masks").click()
     page.wait_for_url("**/masks*")
-    expect(page.get_by_text("Click a cell to hide or show it")).to_be_visible()  # the page before had panels too
+    expect(page.get_by_text("Press a cell to hide or show it")).to_be_visible()  # the page before had panels too
     stands_still(page)
     expect(views(page).first).to_be_visible()
     return page

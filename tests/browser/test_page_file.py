@@ -191,6 +191,6 @@ def test_a_long_text_leaves_out_the_choice_of_a_head_and_says_so(visit, saved):
     heading = file.locator(".vitrine.heatmap .heading b")
     before = heading.inner_text()
     expect(thumbnail(file, 1, 1)).to_be_disabled()
-    expect(file.locator(".vitrine.heads .caption")).not_to_contain_text("click one")
+    expect(file.locator(".vitrine.heads .caption")).not_to_contain_text("press one")
     assert "weight" in pointed(file, 1, 2)
     expect(heading).to_have_text(before)

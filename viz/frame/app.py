@@ -169,14 +169,14 @@ def menu_words() -> dict[str, str]:
         "explanation": _("One HTML file that opens without a network"),
         "saved": _("Saved from Vitrine"),
         "language": catalogue.language(),
-        "use": _("Point at a figure for its values; to change something, open Vitrine."),
+        "use": _("Point at a figure, or tap it, for its values; to change something, open Vitrine."),
         "unanswered": _("The server did not answer: what is closed on the page is left out."),
-        "left_pictures": _("To stay below 5 MB, pointing at {count} pictures says nothing here."),
+        "left_pictures": _("To stay below 5 MB, {count} pictures do not say their values here."),
         "left_frames": _("To stay below 5 MB, BertViz is left out."),
         "left_choice": _("To stay below 5 MB, no other head can be chosen here."),
         "coarse": _("To stay below 5 MB, the pictures are coarser than on the page."),
-        "click": _("click one to see it large"),
-        "point": _("Point at a block to see its shapes."),
+        "click": _("press one to see it large"),
+        "point": _("Point at a block, or tap it, to see its shapes."),
     }
 
 

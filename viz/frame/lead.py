@@ -52,7 +52,7 @@ def things_to_try(model: TextModel) -> list[Hint]:
     """Hints for a newcomer, on the first page."""
     hints: list[Hint] = [
         [_("Type in the field above: every picture follows each letter.")],
-        [_("Point at a block to see what it does to this text; click it to open its page.")],
+        [_("Point at a block, or tap it, to see what it does to this text; click it, or tap again, to open its page.")],
     ]
     if not no_training(model.network.ours, model.predicts):
         hints.append(

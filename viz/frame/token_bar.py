@@ -59,7 +59,7 @@ def token_bar(session: Session, later: bool = False) -> View:
     words = {
         "source": _("Source tokens"),
         "target": _("Target tokens"),
-        "guess": _("Click to put it into the text"),
+        "guess": _("Press to put it into the text"),
         "back": _("earlier tokens"),
         "on": _("further tokens"),
         "fold": _("Fold the header"),

@@ -180,7 +180,7 @@ def bar(session: Session) -> View:
         return progress(KEY, None, "")
     drawn, text = job.drawn, _("Cancelled before the checks were made")
     if drawn < job.heads:
-        text = _("Cancelled: {done} of {all} heads are drawn; a click on another one shows it")
+        text = _("Cancelled: {done} of {all} heads are drawn; press another one to see it")
     return progress(KEY, None, text.format(done=drawn, all=job.heads), (_("Go on"), on_go_on))
 
 

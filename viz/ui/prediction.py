@@ -150,7 +150,7 @@ def visible(label: str) -> str:
 
 def choice_words() -> dict[str, str]:
     """Words of a list of tokens that can be chosen."""
-    return {"token": Message("token"), "continue": Message("Click to continue from it")}
+    return {"token": Message("token"), "continue": Message("Press to continue from it")}
 
 
 def difference_scale(values: NDArray[np.float32], title: str) -> Scale:

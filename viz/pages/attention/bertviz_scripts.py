@@ -138,7 +138,7 @@ def written() -> dict[str, str]:
         "Layer ": _("Layer") + " ",
         "Query ": _("query") + " ",
         "Key ": _("key") + " ",
-        "No token selected": _("Point at a token"),
+        "No token selected": _("Point at a token, or tap it"),
     }
 
 

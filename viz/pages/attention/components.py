@@ -60,7 +60,7 @@ class HeadGridRenderer(Renderer[HeadGrid]):
             "missing": _("not in the pinned trace"),
             "odd": _("not a number, or infinite"),
             "hidden": self.figure.words["hidden"],
-            "waiting": _("not computed yet: click to see it"),
+            "waiting": _("not computed yet: press to see it"),
             "quantity": self.figure.words["quantity"],
             "film": _("film: step {step}"),
             "block": _("largest of {rows} × {columns} cells"),

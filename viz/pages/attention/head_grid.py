@@ -180,7 +180,7 @@ def grid_sentences(head_maps: HeadMaps, count: int, cells: NDArray[np.float32]) 
             rows=side_title(head_maps.trace, head_maps.rows),
             columns=side_title(head_maps.trace, head_maps.columns),
         ),
-        Message("click one to see it large"),
+        Message("press one to see it large"),
     ]
     if any(isinstance(each, RemovedHead) and each.kind == wish.kind for each in head_maps.trace.changes):
         sentences.append(Message("{sign} = removed from the model", sign=GONE))

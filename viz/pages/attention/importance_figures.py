@@ -41,7 +41,7 @@ def effects_panels(weighed: HeadImportance, kinds: Sequence[AttentionKind], chos
         note = Message("mean {mean}", mean=significant(float(known.mean()))) if known.size else ""
         framed = chosen[1:] if kind == chosen[0] else None
         panels.append(head_panel(attention_title(kind), table, scale, framed, note=note, changed=gone))
-    sentence = joined(" · ", weighed.quantity, Message("layer × head; click one to see it large"))
+    sentence = joined(" · ", weighed.quantity, Message("layer × head; press one to see it large"))
     sentence = joined(" ", "Δ", sentence) if weighed.differing else sentence
     name, about = Message("Without each head"), about_effects(weighed, weighed.differing)
     return _head_panels(

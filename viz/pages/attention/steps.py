@@ -250,12 +250,13 @@ def step_columns(head_maps: HeadMaps, chosen: Selection, own: Steps) -> list[tup
     """Name and formula of each column: the key, the steps to its weight, the weighted value."""
     attention = head_maps.trace.module(head_maps.maps.paths[chosen.layer])
     factor = attention.scaled.factor if isinstance(attention, MultiHeadAttention) else 1.0
+    hidden = "masked" in own.to_weights and bool((own.to_weights["masked"] == -torch.inf).any())
     formulas = {
         "scores": "q·k",
         "scaled": f"× {significant(factor)}",
         "capped": "c·tanh(·/c)",
         "biased": "− m·|i − j|" if isinstance(getattr(attention, "biased", None), Alibi) else "+ b(j − i)",
-        "masked": "−∞",
+        "masked": "−∞" if hidden else Message("none hidden"),
         "weights": "softmax",
     }
     steps = [(name, formulas[step]) for step, name in step_names(list(own.to_weights)).items()]

@@ -338,7 +338,7 @@ def moved_head_panels(changes: np.ndarray, file: str, chosen: tuple[int, int]) -
     finite = changes[np.isfinite(changes)]
     scale = Scale(0, float(finite.max(initial=0.0)) or 1.0, RELATION)
     notes = [f"{significant(float(np.nanmin(each)))} – {significant(float(np.nanmax(each)))}" for each in changes]
-    sentence = Message("‖B−A‖/‖A‖ of each head's part, one scale for all; a click opens the head")
+    sentence = Message("‖B−A‖/‖A‖ of each head's part, one scale for all; press one to open the head")
     meaning = Message("Each cell is a head: how far its part of this projection has moved from A to B.")
     about = About(meaning, [r"\frac{\|B_h - A_h\|_F}{\|A_h\|_F}"], [moved_heads])
     heading = Caption(Message("Change by head"), f"moved-heads-{file}", file, sentence=sentence, about=about)

@@ -363,7 +363,7 @@ def film_panels(frames: Sequence[tuple[str, str, Frame]], head: int, merge: bool
         panels.append(grouped_panel(panel, *frame.runs) if merge else panel)
     sentence = joined(
         " · ",
-        Message("attention weights, 0 to 1; a click opens the checkpoint at this head"),
+        Message("attention weights, 0 to 1; press one to open the checkpoint at this head"),
         Message("the first {count} tokens", count=LONGEST) if any(frame.cut for *_names, frame in frames) else "",
         progress,
     )

@@ -174,7 +174,7 @@ def norm_panels(norms: Tensor, file: str, chosen: tuple[int, int]) -> Panels:
         scales.append(Scale(low if low < high else 0, high or 1.0, Message("norm")))
         ranges.append(f"{name} {significant(low)} – {significant(high)}")
     title = Message("Norms of the projections")
-    sentence = Message("the Frobenius norm of each head's part; a click opens the head")
+    sentence = Message("the Frobenius norm of each head's part; press one to open the head")
     alt = Message(
         "{title} of {layers} layers with {heads} heads: {ranges}.",
         title=title,

@@ -46,7 +46,7 @@ def head_panels(
         rows, columns = Axis(Message("layer"), labels(layers)), Axis(Message("head"), labels(heads))
         numbers = np.nan_to_num(each)
         panels.append(Panel(name, rows, columns, known, numbers, note=note, scale=scale, framed=chosen, choose=True))
-    above = caption(inputs, title, file, sentence=Message("of every head; a click chooses one"), about=about)
+    above = caption(inputs, title, file, sentence=Message("of every head; press one to choose it"), about=about)
     cells = (Message("layer"), Message("head"), quantity, Message("masked"))
     return Panels(above, panels, slot=150, cell=34, cells=cells, words={"missing": Message("masked")})
 

@@ -328,7 +328,7 @@ def query_chart(inputs: Inputs, own: Agreement, other: Agreement | None, side: s
     if other is not None and other.correlation.shape == own.correlation.shape:
         series.append(Series(Message("pinned"), places, array(other.correlation[head]), PINNED, "dots"))
     name = Message("Each query of head {layer}.{head}", layer=chosen.layer + 1, head=chosen.head + 1)
-    above = caption(inputs, name, "rank-correlation", sentence=Message("a click chooses one"), about=ABOUT_QUERIES)
+    above = caption(inputs, name, "rank-correlation", sentence=Message("press one to choose it"), about=ABOUT_QUERIES)
     x, y = Axis(Message("query"), tokens(inputs.trace, side), side), Axis(Message("rank correlation"), high=1.04)
     return Chart(above, series, x, y, tall=150, chosen=chosen.query)
 

@@ -278,5 +278,5 @@ def words(differing: bool) -> dict[str, Any]:
         "scales": {name: scale_title(name) for name in ("one", "largest")},
         "pooled": Message("largest of several cells"),
         "whole": Message("The whole model"),
-        "pointed": Message("Point at a block to see its shapes; click to open its page."),
+        "pointed": Message("Point at a block, or tap it, to see its shapes; click, or tap again, to open its page."),
     }

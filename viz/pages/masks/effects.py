@@ -40,10 +40,10 @@ def where_panels(
     comparison = inputs.comparison if difference else None
     if comparison:
         changes = [comparison.head_changes(each) for each in kinds]
-        sentence = Message("½ Σ|w − w′| by layer and head, w′ pinned; click one")
+        sentence = Message("½ Σ|w − w′| by layer and head, w′ pinned; press one")
     else:
         changes = [np.asarray(weight_changes(inputs.trace, before, each).cpu()) for each in kinds]
-        sentence = Message("½ Σ|w − w′| by layer and head; click one")
+        sentence = Message("½ Σ|w − w′| by layer and head; press one")
     scale = Scale(0.0, largest(*changes))
     panels = []
     for each, change in zip(kinds, changes, strict=True):

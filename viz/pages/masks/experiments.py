@@ -62,14 +62,14 @@ def future_chart(inputs: Inputs, current_changes: Sequence[Intervention], place:
     before, compared = pinned_future(inputs, place, token)
     series += before
     sentence = Message(
-        "Token {place} {before} becomes {after}. The largest change of a logit before it: {changes}.",
+        "Suppose token {place} were {after} and not {before}: before it, logits change by {changes} at most.",
         place=place + 1,
         before=token_code(last.labels[place]),
         after=token_code(model.target_tokenizer.label(token)),
         changes=joined(" · ", *changes),
     )
     alt = sentences(sentence, compared)
-    name, hint = Message("A changed future"), Message("click a token to change another one")
+    name, hint = Message("A changed future"), Message("press a token to change that one")
     finding = Message(
         "Before {token} logits move by {masked}; without the mask by {open}",
         token=word(last.labels[place]),

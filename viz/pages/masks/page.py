@@ -16,6 +16,7 @@ from model.analysis.masking import self_attention
 from model.capture.interventions import Cells
 from model.capture.trace import ATTENTION_PATHS, AttentionKind
 from model.inference.text_model import TextModel
+from model.message import Message
 from model.runtime.errors import require
 from viz.components.view import View, live
 from viz.i18n.catalogue import _
@@ -91,7 +92,7 @@ def page(model: TextModel) -> Views:
         kind = chosen_kind(kinds)
         require(model.network, f"{ATTENTION_PATHS[kind].format(0)}.scores")
         show_rules(row, model, kind)
-        row.choose(_("A click changes"), SCOPES, SCOPES[0], Part.SCOPE, scope_name)
+        row.choose(_("A press changes"), SCOPES, SCOPES[0], Part.SCOPE, scope_name)
     left, right = st.columns([7, 9], gap="medium")
     mask, alarms_here, flow = left.container(), left.container(), right.container()
     # Without a change there are no effects, and no empty place for them.
@@ -133,7 +134,7 @@ def page(model: TextModel) -> Views:
             for alarm in alarms(trace, kind, chosen):
                 alarms_here.warning(f":small[{alarm}]")
             hint = alarms_here.container(key="click_hint")  # which a saved page does not have
-            hint.caption(_("Click a cell to hide or show it, a token at the edge for its whole row or column."))
+            hint.caption(_("Press a cell to hide or show it, a token at the edge for its whole row or column."))
             sentence_place.markdown(in_language(sentence))
             if measured is not None and experiment == "order":
                 table.table(measured, hide_index=True, border="horizontal")
@@ -277,4 +278,10 @@ def run_experiment(
     opened = opened_keys(trace, self_attention(model.network)) if changes else []
     place = place_of(Part.FUTURE, opened[0] if opened else changed_token(session, length), length)
     chart, sentence = future_chart(inputs, changes, place)
-    return view(Part.FUTURE, chart, place=on_future), sentences(sentence, untested_sentence(opened, place)), None
+    of_others = (
+        Message("The causal mask is that of self-attention: cross-attention has none, for the whole source is known.")
+        if kind == "cross"
+        else ""
+    )
+    words = sentences(sentence, of_others, untested_sentence(opened, place))
+    return view(Part.FUTURE, chart, place=on_future), words, None

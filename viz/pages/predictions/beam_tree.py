@@ -62,7 +62,7 @@ def tree_figure(inputs: Inputs, tree: SearchTree) -> BeamTree:
     )
     hypotheses = [{"node": index, "text": text(index), "score": tree.score(index)} for index in ranked]
     above = caption(inputs, view_name("search"), "beam-search", alt=alt, about=about_tree(tree.length_penalty))
-    words = {"continue": Message("Click to continue from it"), "score": Message("score")}
+    words = {"continue": Message("Press to continue from it"), "score": Message("score")}
     return BeamTree(above, candidates, hypotheses, FATES, words=words)
 
 

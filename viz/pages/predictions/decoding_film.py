@@ -55,7 +55,7 @@ def frame(subject: Subject, kind: AttentionKind, position: int, tokens: list[int
     """One token: its label, where it stands, what it could see, a sentence, its alternatives."""
     actual = subject.ids[position]
     label, share = "?", None
-    sentence = Message("nothing is written here yet: click a token to go on")
+    sentence = Message("nothing is written here yet: press a token to go on")
     if actual != UNKNOWN:
         label, share = subject.label(actual), float(subject.log_probabilities[position, actual].exp())
         rank = f"{int(subject.ranks[position]):,}"

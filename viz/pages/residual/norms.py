@@ -357,16 +357,14 @@ def explain(key: str, network: Network) -> None:
     text = _(
         "Ba et al., *Layer Normalization*, 2016, section 3; Vaswani et al., section 3.1. μ and σ are taken over "
         "the channels of one token; RMSNorm (Zhang and Sennrich, 2019, equation 4) takes no μ away and has no β. A "
-        "row is a norm, a column a token; a click shows what goes in and what comes out. This is the code that has "
+        "row is a norm, a column a token; press one to see what goes in and what comes out. This is the code that has "
         "just run:"
     )
     if not norm.centred:
         text = _(
             "Zhang and Sennrich, 2019, equation 4: a shorter form of LayerNorm (Ba et al., 2016). The mean of the "
-            "squares "
-            "is taken over the channels of one token. A row is a norm, a column a token; a click shows what goes in "
-            "and "
-            "what comes out. This is the code that has just run:"
+            "squares is taken over the channels of one token. A row is a norm, a column a token; press one to see what "
+            "goes in and what comes out. This is the code that has just run:"
         )
     formula = FORMULAS[network.config.norm] + ("" if norm.bias is None else r" + \beta")
     explanation(key, plain, [formula], text, *classes(norm))

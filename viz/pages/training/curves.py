@@ -349,7 +349,7 @@ def curve_chart(title: str, lines: Sequence[Line], table: Table, look: Look, run
         else:
             sentences.append(Message("not measured in this training"))
     if len(lines) > LEGIBLE:
-        sentences.append(Message("point at a curve for its name"))
+        sentences.append(Message("point at a curve, or tap it, for its name"))
     if any(line.name == "smoothed validation" for line in lines):
         sentences.append(
             Message("the training's loss has label smoothing in it; validation is drawn with it and without it")

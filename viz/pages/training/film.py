@@ -191,7 +191,7 @@ def film_words() -> dict[str, Any]:
         "help": _("←, →, Page Up, Page Down, Home and End move it; Enter offers to go back"),
         "speed": _("Frames per second"),
         "scrub": _(
-            "Loss on the probe (the text that is filmed) over the steps; ◆ is a key frame: click it to go back there"
+            "Loss on the probe (the text that is filmed) over the steps; ◆ is a key frame: press it to go back there"
         ),
         "alt": _("Film of the training"),
         "buttons": {
