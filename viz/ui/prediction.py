@@ -14,8 +14,10 @@ from model.analysis.predictions import UNKNOWN, actual_tokens, losses, ranks
 from model.message import Message
 from model.network.config import TWO_STACKS
 from viz.figures.axis import Axis, Scale
+from viz.i18n.format import significant
 from viz.i18n.messages import joined
 from viz.state.inputs import Inputs
+from viz.ui.plots import word
 
 BITS = float(np.log2(np.e))  # in a nat
 SIGNS = str.maketrans({"▁": "·", "\n": "⏎", "\t": "⇥"})
@@ -146,6 +148,14 @@ class Subject:
 def visible(label: str) -> str:
     """A token as it is written on the screen: a space is a dot, and what would be invisible gets a sign."""
     return "·" if label == " " else label.translate(SIGNS)
+
+
+def expectation(token: str, top: str, share: float, hidden: bool) -> str:
+    """The most probable token after this one, or in its place where it is hidden, as a title."""
+    values = {"token": word(visible(token)), "top": word(visible(top)), "share": significant(share)}
+    if hidden:
+        return Message("In the place of {token}: {top}, {share}", **values)
+    return Message("After {token} comes {top}: {share}", **values)
 
 
 def choice_words() -> dict[str, str]:

@@ -17,6 +17,7 @@ from viz.i18n.names import NO_PREDICTIONS, attention_title, page_title, scale_ti
 from viz.pages.map.pictures import Pictures
 from viz.pages.map.text import BLOCK_NAMES, flops_text, lines, place_name, short_name, title
 from viz.state.session import Key
+from viz.ui.prediction import expectation
 
 if TYPE_CHECKING:
     from model.analysis.comparison import Comparison
@@ -187,6 +188,15 @@ def predictions(trace: Trace, comparison: Comparison | None, model: TextModel, p
         "side": side,
         "position": place,
     }
+
+
+def finding(trace: Trace, model: TextModel, place: int, guess: dict[str, Any]) -> str:
+    """The most probable of these predictions, as a title; "" where there is none."""
+    if not guess["labels"]:
+        return ""
+    token = tokens(trace, "target" if trace.target_tokens else "source")[place]
+    hidden = model.kind == "encoder-only"
+    return expectation(token, guess["labels"][0], guess["probabilities"][0], hidden)
 
 
 def _sum(flops: Sequence[int | None]) -> int | None:

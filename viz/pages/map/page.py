@@ -110,7 +110,8 @@ def model_map(inputs: Inputs, pictures: Pictures, query: int | None = None, scal
         "top": pictures.top if pictures.differing else 1.0,
     }
     alt, words = of_blocks.alternative(model, guess, note), of_blocks.words(pictures.differing)
-    above = caption(inputs, Message("The whole model"), f"map-{model.name}", note, sentence, alt, about(model))
+    name, finding = Message("The whole model"), of_blocks.finding(trace, model, chosen, guess) if model.predicts else ""
+    above = caption(inputs, name, f"map-{model.name}", note, sentence, alt, about(model), finding)
     return ModelMap(above, described, [pictures.of(block) for block in block_list], words=words)
 
 

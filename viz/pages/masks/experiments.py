@@ -62,7 +62,7 @@ def future_chart(inputs: Inputs, current_changes: Sequence[Intervention], place:
     before, compared = pinned_future(inputs, place, token)
     series += before
     sentence = Message(
-        "Suppose token {place} were {after} and not {before}: before it, logits change by {changes} at most.",
+        "Suppose token {place} were {after} and not {before}. The largest change of a logit before it: {changes}.",
         place=place + 1,
         before=token_code(last.labels[place]),
         after=token_code(model.target_tokenizer.label(token)),
@@ -217,7 +217,11 @@ def order_panels(
             panels += [own, _order_panel(before[index], trace, kind, numbers(other), seen, pinned=True)]
     panels.sort(key=lambda panel: panel.line)
     name = Message("Weights of this head, by the order of mask and softmax")
-    above = caption(inputs, name, f"masks-order-{kind}", cut_note(trace, kind), about=about_order())
+    output = results[1].output
+    broken = int((~output.isfinite()).sum())
+    finding = Message("−∞ after softmax breaks {broken} of {all} outputs", broken=broken, all=output.numel())
+    note, title = cut_note(trace, kind), finding if broken else ""
+    above = caption(inputs, name, f"masks-order-{kind}", note, about=about_order(), finding=title)
     sentence = joined(" ", order_sentence(results, seen_here), lacking)
     return Panels(above, panels, cell=22, words=WORDS), sentence, _order_table(results, before)
 

@@ -22,7 +22,7 @@ from viz.pages.predictions.components import Column, Ranking
 from viz.pages.predictions.text import about_losses, about_position, about_top
 from viz.ui.parts import frame_of
 from viz.ui.plots import array, caption, word
-from viz.ui.prediction import BITS, Subject, difference_scale, gathered, visible
+from viz.ui.prediction import BITS, Subject, difference_scale, expectation, gathered, visible
 
 COLUMNS = 6  # of the heatmap: the most probable tokens of each position
 ROWS = 12  # of the list of one position
@@ -65,11 +65,8 @@ def expected(subject: Subject) -> str:
     best = subject.best(subject.chosen, 1)
     if not best:
         return ""
-    token, share = best[0], significant(float(subject.log_probabilities[subject.chosen, best[0]].exp()))
-    here, top = word(visible(subject.tokens[subject.chosen])), word(visible(subject.label(token)))
-    if subject.shift:
-        return Message("After {token} comes {top}: {share}", token=here, top=top, share=share)
-    return Message("In the place of {token}: {top}, {share}", token=here, top=top, share=share)
+    share = float(subject.log_probabilities[subject.chosen, best[0]].exp())
+    return expectation(subject.tokens[subject.chosen], subject.label(best[0]), share, not subject.shift)
 
 
 def loss_note(subject: Subject) -> str:
