@@ -17,6 +17,7 @@ function build(parentElement, columns, beside) {
   root.queries = element("div", "chips");
   picker.append(element("span", "muted"), root.queries);
   const scroll = element("div", "scroll");
+  scroll.tabIndex = 0; // it scrolls in itself, by keys too
   const sheet = scroll.appendChild(element("div", "sheet"));
   root.table = sheet.appendChild(element("table"));
   root.atlas = sheet.appendChild(element("canvas", "atlas"));
