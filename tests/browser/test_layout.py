@@ -36,8 +36,7 @@ FAULTS = {
 SOUND = """<button>Press</button><p>words in a line</p><p style='width: 40px; overflow: hidden; white-space: nowrap;
 text-overflow: ellipsis'>a feed-forward network</p>""" + DRAWN.format("14px sans-serif", "words", 9)
 # Faults that are still there, by page and kind: how many places have one. A number here only falls.
-KNOWN: dict[tuple[str, str], int] = {
-}
+KNOWN: dict[tuple[str, str], int] = {}
 SIZES = (*DESK, PHONE)
 
 

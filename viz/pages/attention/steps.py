@@ -29,7 +29,7 @@ from viz.pages.attention.view import HeadMaps
 from viz.state.session import Selection
 from viz.state.token_groups import GroupedAxes
 from viz.ui.parts import frame_of
-from viz.ui.plots import array, stamp, step_names
+from viz.ui.plots import array, stamp, step_names, word
 
 if TYPE_CHECKING:
     from model.analysis.comparison import Comparison
@@ -209,7 +209,7 @@ def _changed(head_maps: HeadMaps, own: Steps, before: Steps) -> str:
         return gone or Message("nothing differs from the pin")
     largest = Message(
         "largest change of a weight: {key} {value} (pinned: {pinned})",
-        key=head_maps.column_labels[key],
+        key=word(head_maps.column_labels[key]),
         value=significant(float(now[key])),
         pinned=significant(float(then[key])),
     )

@@ -17,7 +17,8 @@ from viz.i18n.names import NO_PREDICTIONS, attention_title, page_title, scale_ti
 from viz.pages.map.pictures import Pictures
 from viz.pages.map.text import BLOCK_NAMES, flops_text, lines, place_name, short_name, title
 from viz.state.session import Key
-from viz.ui.prediction import expectation
+from viz.ui.plots import word
+from viz.ui.prediction import expectation, visible
 
 if TYPE_CHECKING:
     from model.analysis.comparison import Comparison
@@ -157,7 +158,9 @@ def _largest_change(comparison: Comparison, block: Block) -> tuple[str, str]:
     place = int(sizes.nan_to_num(-1.0).argmax())
     label = comparison.trace.tokens_of(block.path)[place]
     size = significant(float(sizes[place]))
-    return name, Message("norm {size} at {token}, position {position}", size=size, token=label, position=place + 1)
+    return name, Message(
+        "norm {size} at {token}, position {position}", size=size, token=word(label), position=place + 1
+    )
 
 
 def last_prediction(trace: Trace, model: TextModel) -> int:
@@ -176,7 +179,7 @@ def predictions(trace: Trace, comparison: Comparison | None, model: TextModel, p
     before = comparison.counterpart("output.logits") if comparison else None
     pinned = None if before is None else before[place].float().softmax(dim=-1)[best.indices].tolist()
     side = "target" if trace.target_tokens else "source"
-    token = tokens(trace, side)[place]
+    token = word(visible(tokens(trace, side)[place]))
     hidden = model.kind == "encoder-only"
     return {
         "title": Message("softmax in the place of {token}", token=token)
