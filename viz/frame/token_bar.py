@@ -207,7 +207,7 @@ def _badge(check: Check) -> dict[str, Any]:
     largest = _("Largest error relative to rounding: {error}; rounding allows {tolerance} ({tensor}).")
     if not check.tolerance:
         largest = _("Largest: {error} ({tensor}); nothing but 0 is right.") if check.tensor else ""
-    error, tolerance = f"{check.error:.3e}", f"{check.tolerance:.3e}"
+    error, tolerance = significant(check.error), significant(check.tolerance)
     sentences.append(largest.format(error=error, tolerance=tolerance, tensor=check.tensor))
     return {"text": " · ".join(parts), "passed": check.passed, "title": in_turn(*sentences)}
 
