@@ -23,7 +23,7 @@ from model.network.recurrent import Absence
 from viz.components.view import View, live
 from viz.i18n.catalogue import _
 from viz.i18n.errors import reason_words
-from viz.i18n.format import attention_name
+from viz.i18n.format import attention_name, significant
 from viz.i18n.messages import in_language
 from viz.pages.feed_forward import experts, layer, units
 from viz.pages.feed_forward.text import ORDERS, UNIT_VIEWS, order_name, unit_quantity, unit_view
@@ -115,7 +115,7 @@ def page(model: TextModel) -> Views:
             if sentence:
                 detail.caption(sentence)
             if table is not None:
-                detail.dataframe(table.style.format("{:.3g}", subset=list(table.columns[1:])), hide_index=True)
+                detail.dataframe(table.style.format(significant, subset=list(table.columns[1:])), hide_index=True)
             every = partial(layer.unit_table, inputs, chosen, seen)
             if not used:
                 every = partial(experts.load_table, inputs, chosen, experts.file_loads(current_session()))

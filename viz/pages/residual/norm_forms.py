@@ -21,6 +21,8 @@ from viz.ui.parts import explanation, frame_of
 from viz.ui.plots import caption, compared, lacking, series_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import pandas as pd
     from torch import Tensor
 
@@ -65,9 +67,9 @@ def _form_columns(x: Tensor, eps: float) -> dict[str, list[float]]:
     }
 
 
-def digits(table: pd.DataFrame) -> dict[str, str]:
+def digits(table: pd.DataFrame) -> dict[str, str | Callable[[float], str]]:
     """Form of each column's numbers: divisors, the first of three columns, differ in their last digits only."""
-    return {name: "{:.3g}" if place % 3 else "{:.9g}" for place, name in enumerate(table.columns[1:])}
+    return {name: significant if place % 3 else "{:.9g}" for place, name in enumerate(table.columns[1:])}
 
 
 def form_differences(inputs: Inputs, path: str, position: int, eps: float) -> Chart:
