@@ -85,11 +85,12 @@ def written(value: float) -> str:
 def number_field(place: DeltaGenerator, field: Field) -> list[float]:
     """The field, its slider, which moves the first number, and what is wrong. Gives no number while something is."""
     place.text_input(
-        field.label if field.most == 1 else _("{name} (several: 1, 2)").format(name=field.label),
+        field.label if field.most == 1 else _("{name} (several)").format(name=field.label),
         field.default,
         key=field.key,
         live="250ms",
         max_chars=MOST_LETTERS,
+        placeholder=None if field.most == 1 else "1, 2",
         bind="query-params" if field.bound else None,
         persist_state="session" if field.bound else None,
         on_change=field.changed,
