@@ -162,7 +162,7 @@ def test_a_badge_says_in_how_many_attentions_it_is_true_and_what_rounding_explai
     made = badges_of_checks([two, none, off, Check("padding", 0.0, 0.0, 0)], None)
     assert [badge["passed"] for badge in made] == [True, None, False]
     assert made[0]["text"] == "fused = explicit · 2 of 6 · 3e−7"
-    assert "3.000e-07; rounding allows 2.000e-06 (decoder.layers.1.cross_attention.heads)" in made[0]["title"]
+    assert "3e−7; rounding allows 2e−6 (decoder.layers.1.cross_attention.heads)" in made[0]["title"]
     assert made[1]["text"] == "fused = explicit: cannot be checked here"
     assert made[1]["title"].startswith("There is no second way to compare with")
     assert made[2]["text"] == "rows sum to 1 · 0.5 · encoder.layers.0.self_attention.weights"
