@@ -83,7 +83,7 @@ def test_cancelled_keeps_what_is_there_and_goes_on(session):
     assert job.values == {(HEAD, 0, 0): 0}
     shown = bar(session)
     assert (shown["text"], shown["button"]) == (
-        "Cancelled: 1 of 2 heads are drawn; a click on another one shows it",
+        "Cancelled: 1 of 2 heads are drawn; press another one to see it",
         "Go on",
     )
     badges = unpack(token_bar.token_bar(session).data)[0]["badges"]
