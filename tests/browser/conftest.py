@@ -143,28 +143,26 @@ def model() -> TextModel:
 
 
 @pytest.fixture(scope="session")
-def bare(browser: Browser) -> BrowserContext:
-    context = browser.new_context(viewport={"width": 1000, "height": 900}, device_scale_factor=1)
+def one_page(browser: Browser) -> Page:
+    """For all components by themselves: a page of its own in a context of its own costs each a second of processor."""
+    context = browser.new_context(device_scale_factor=1)
     context.set_default_timeout(PATIENCE)
-    return context
+    return context.new_page()
 
 
 @pytest.fixture
-def page(bare: BrowserContext) -> Iterator[Page]:
-    """An empty page, for a component by itself."""
-    page = bare.new_page()
-    yield page
-    page.close()
+def page(one_page: Page) -> Iterator[Page]:
+    """An empty page, of a size that its test may change, for components by themselves; no script may fail on it."""
+    errors: list[str] = []
 
+    def fail(error: Error) -> None:
+        errors.append(str(error))
 
-@pytest.fixture
-def blank(browser: Browser) -> Iterator[Page]:
-    """An empty page of a size that its test may change, for components by themselves; no script may fail on it."""
-    context = browser.new_context(viewport={"width": 1200, "height": 1100}, device_scale_factor=1)
-    context.set_default_timeout(PATIENCE)
-    page, errors = context.new_page(), []
-    page.on("pageerror", lambda error: errors.append(str(error)))
-    page.set_content("<body></body>")
-    yield page
-    context.close()
+    one_page.goto("about:blank")
+    one_page.set_viewport_size({"width": 1200, "height": 1100})
+    one_page.set_content("<body></body>")
+    one_page.on("pageerror", fail)
+    yield one_page
+    one_page.remove_listener("pageerror", fail)
+    one_page.unroute_all()
     assert not errors

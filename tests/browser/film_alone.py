@@ -94,5 +94,5 @@ def own() -> Any:
 
 
 @pytest.fixture
-def shown(blank: Page, own: Any) -> ShownFilm:
-    return ShownFilm(blank, own)
+def shown(page: Page, own: Any) -> ShownFilm:
+    return ShownFilm(page, own)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 import torch
-from playwright.sync_api import Browser
+from playwright.sync_api import Page
 
 from model.analysis.attention_maps import Maps
 from model.capture.trace import record
-from tests.browser.server import PATIENCE
 from tests.model.examples import network
 from viz.pages.attention.bertviz import document
 
@@ -41,11 +40,8 @@ def maps():
 
 @pytest.mark.parametrize("width", [340, 700, 1200])
 @pytest.mark.parametrize("view", ["head", "model", "neuron"])
-def test_no_token_is_cut(browser: Browser, maps: Maps, view: str, width: int):
-    context = browser.new_context(viewport={"width": width, "height": 700})
-    context.set_default_timeout(PATIENCE / 4)
-    page, errors = context.new_page(), []
-    page.on("pageerror", lambda error: errors.append(str(error)))
+def test_no_token_is_cut(page: Page, maps: Maps, view: str, width: int):
+    page.set_viewport_size({"width": width, "height": 700})
     page.set_content(document(maps, view, 0, 0, dark=False))
     if view == "model":
         page.locator(".attn_background ~ rect").first.dispatch_event("click")
@@ -65,16 +61,11 @@ def test_no_token_is_cut(browser: Browser, maps: Maps, view: str, width: int):
     assert shown[:3] == TOKENS[:3] or width == 340
     if width == 1200 and view != "model":
         assert shown == TOKENS
-    context.close()
-    assert not errors
 
 
-def test_titles_are_there_after_another_layer_is_chosen(browser: Browser, maps: Maps):
-    context = browser.new_context(viewport={"width": 340, "height": 700})
-    context.set_default_timeout(PATIENCE / 4)
-    page = context.new_page()
+def test_titles_are_there_after_another_layer_is_chosen(page: Page, maps: Maps):
+    page.set_viewport_size({"width": 340, "height": 700})
     page.set_content(document(maps, "head", 0, 0, dark=False))
     page.evaluate("() => $('#layer').trigger('change')")
     page.wait_for_function("() => document.querySelectorAll('#left title').length > 1")
     assert page.locator("#left title").last.text_content() == TOKENS[-1]
-    context.close()

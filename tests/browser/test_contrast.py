@@ -22,8 +22,7 @@ AXIS = {"title": "title", "labels": LABELS, "side": "source"}
 def themed(page, request):
     """An empty page of a theme's colours, and its background."""
     colour, background = THEMES[request.param]
-    page.add_init_script(NOTED)
-    page.goto("about:blank")
+    page.evaluate(NOTED)
     page.evaluate(
         "([colour, background]) => (document.documentElement.style = `color: ${colour}; background: ${background};"
         " --st-background-color: ${background}`)",

@@ -75,17 +75,22 @@ def accept(found: Iterable[Finding]) -> None:
     assert not new, "\n".join([f"{len(new)} places, known {[KNOWN.get(each, 0) for each in more]}:", *new])
 
 
-@pytest.mark.parametrize("kind", [*FAULTS, ""])
-def test_a_fault_is_seen_and_a_sound_page_has_none(browser, kind):
-    if kind.startswith("axe") and not AXE.exists():
-        pytest.skip("npm ci in viz/web brings axe-core")
+@pytest.fixture(scope="module")
+def empty(browser: Browser) -> Iterator[Page]:
     page = browser.new_page(viewport={"width": 1000, "height": 600})
     prepare(page)
-    page.goto("about:blank")
-    page.set_content(PAGE.format(FAULTS.get(kind, SOUND)))
-    eyes = Eyes(page)
-    assert {each.kind for each in (*eyes.look(), *eyes.point(set()))} == ({kind.split(" on ")[0]} if kind else set())
+    yield page
     page.close()
+
+
+@pytest.mark.parametrize("kind", [*FAULTS, ""])
+def test_a_fault_is_seen_and_a_sound_page_has_none(empty, kind):
+    if kind.startswith("axe") and not AXE.exists():
+        pytest.skip("npm ci in viz/web brings axe-core")
+    empty.goto("about:blank")
+    empty.set_content(PAGE.format(FAULTS.get(kind, SOUND)))
+    eyes = Eyes(empty)
+    assert {each.kind for each in (*eyes.look(), *eyes.point(set()))} == ({kind.split(" on ")[0]} if kind else set())
 
 
 def show(window: Callable[[bool], Eyes], name: str, size: tuple[int, int], look: tuple[str, str]) -> Eyes:

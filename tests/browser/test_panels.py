@@ -58,8 +58,7 @@ def panels(channels: int, top: float) -> bytes:
 
 @pytest.mark.parametrize("width", [240, 420, 900])
 def test_the_ends_of_a_narrow_heads_scale_stand_apart(page, width):
-    page.add_init_script(WRITTEN)
-    page.goto("about:blank")
+    page.evaluate(WRITTEN)
     for channels in (1, 4, 8):
         for top in TOPS:
             page.evaluate("document.body.replaceChildren()")

@@ -26,7 +26,7 @@ def test_it_is_scrubbed_by_keys_and_by_the_strips_slider(shown):
     shown.page.locator(".vitrine.strip input").fill("5")
     expect(film).to_have_attribute("data-step", "5")
     loss = shown.own.run.film.series("loss")[5]
-    expect(film.locator(".standing")).to_contain_text(f"loss {loss:.2f}")
+    expect(film.locator(".standing")).to_contain_text(f"loss on this text {loss:.2f}")
     box = line.bounding_box()
     shown.page.mouse.click(box["x"] + box["width"] - 3, box["y"] + 20)
     expect(film).to_have_attribute("data-step", "12")
