@@ -143,7 +143,12 @@ def about_effects(weighed: HeadImportance, differing: bool = False) -> About:
         sentence = Message("Each head is removed in turn: by how much that raises the mean loss of this text.")
         formula = r"I_h = \mathcal{L}(\xi_h = 0) - \mathcal{L}"
     removed = r"\mathrm{MHA}(x) = \sum_h \xi_h\, o_h W^O_h"
-    return About(sentence, [removed, formula, *([r"\Delta I_h = I_h - I'_h"] if differing else [])], [Removals])
+    return About(
+        sentence,
+        [removed, formula, *([r"\Delta I_h = I_h - I'_h"] if differing else [])],
+        [Removals],
+        meaning=Message("A head that costs nothing alone may still be needed where another one like it is gone."),
+    )
 
 
 def about_alike() -> About:
@@ -155,7 +160,12 @@ def about_alike() -> About:
         r"\mathrm{JS}(p, q) = H\!\left(\tfrac{p+q}{2}\right) - \tfrac{H(p) + H(q)}{2}",
         r"\cos(o W^O_h,\, o' W^O_{h'})",
     ]
-    return About(sentence, formulas, [likeness])
+    return About(
+        sentence,
+        formulas,
+        [likeness],
+        meaning=Message("Heads that look alike need not give alike: they may read other channels there."),
+    )
 
 
 # Sentences on the importance of each head on this text.

@@ -127,6 +127,7 @@ def chart(inputs: Inputs, cache_sizes: list[CacheSize]) -> Chart:
         ),
         [r"2 \cdot L \cdot h_{kv} \cdot d_k \cdot n \cdot b"],
         [measure],
+        meaning=Message("What was read is not computed again; the price is memory, which grows with the text."),
     )
     note, mark = Message("{bytes} now", bytes=bytes_text(cache_sizes[-1].measured)), f"cache {stamp(inputs.trace)}"
     above = Caption(Message("Size of the KV cache"), f"kv-cache-{model.name}", mark, note, about=about)

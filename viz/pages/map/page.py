@@ -125,7 +125,12 @@ def about(model: TextModel) -> About:
         sentence = Message("Each block writes what the next one reads; a line is as thick as its vectors are long.")
         added = r"\mathrm{Sublayer}(x)"
     if config.kind == "recurrent":
-        return About(sentence, list(RECURRENT_FORMULAS), [GRU, mean_norm])
+        return About(
+            sentence,
+            list(RECURRENT_FORMULAS),
+            [GRU, mean_norm],
+            meaning=Message("Each state is made of the one before it, so one token must wait for the other."),
+        )
     formulas = [rf"x \leftarrow {added}", r"\text{thickness } \sim \tfrac1n \sum_p \lVert x_p \rVert"]
     return About(
         sentence,

@@ -83,19 +83,30 @@ def about_flow(trace: Trace, path: str) -> About:
 def about_where(against_pin: bool) -> About:
     """Explanation of the heads whose weights moved, by the change or from the pinned ones."""
     sentence = Message("A row is a layer, a column a head: how much of its weights moved to other keys, 0 none, 1 all.")
+    meaning = Message("A head whose rows have no changed cell, and whose input is as before, does not move.")
     if against_pin:
-        return About(sentence, [MOVED + r", \quad w' \text{ pinned}"], [Comparison])
-    return About(sentence, [MOVED + r", \quad w' \text{ before}"], [weight_changes])
+        return About(sentence, [MOVED + r", \quad w' \text{ pinned}"], [Comparison], meaning)
+    return About(sentence, [MOVED + r", \quad w' \text{ before}"], [weight_changes], meaning)
 
 
 def about_predictions() -> About:
     sentence = Message("How far the prediction at each token, p, is from the one before the change, p′.")
-    return About(sentence, [r"\mathrm{KL}(p' \,\|\, p) = \sum_v p'_v \ln \frac{p'_v}{p_v}"], [divergence])
+    return About(
+        sentence,
+        [r"\mathrm{KL}(p' \,\|\, p) = \sum_v p'_v \ln \frac{p'_v}{p_v}"],
+        [divergence],
+        meaning=Message("It is 0 where nothing that this token reads has changed."),
+    )
 
 
 def about_tops(trace: Trace) -> About:
     sentence = Message("The tokens that are most probable at this position, before the change and now.")
-    return About(sentence, [r"p_v = \frac{e^{z_v}}{\sum_u e^{z_u}}"], [type(trace.module("output"))])
+    return About(
+        sentence,
+        [r"p_v = \frac{e^{z_v}}{\sum_u e^{z_u}}"],
+        [type(trace.module("output"))],
+        meaning=Message("Where another one comes first, the text would go on otherwise."),
+    )
 
 
 def about_order() -> About:
@@ -105,7 +116,12 @@ def about_order() -> About:
         r"\mathrm{softmax}(s)_{ij} + M_{ij}",
         r"\mathrm{softmax}(s)_{ij}\, \mathbb{1}[M_{ij} = 0]",
     ]
-    return About(sentence, formulas, [orders])
+    return About(
+        sentence,
+        formulas,
+        [orders],
+        meaning=Message("Only in the first do the rows add up to 1 and hidden keys get nothing."),
+    )
 
 
 def about_batch() -> About:
@@ -116,14 +132,21 @@ def about_batch() -> About:
         r"M_{b,i,j} = 0 \text{ if the rules let } i \text{ see } j \text{ and } j \text{ of text } b "
         r"\text{ is no padding, else } -\infty"
     )
-    return About(sentence, [formula], [Mask])
+    return About(
+        sentence, [formula], [Mask], meaning=Message("So a text gives the same numbers alone and beside a longer one.")
+    )
 
 
 def about_future() -> About:
     sentence = Message(
         "How far each position's logits move when one token becomes another: causal, none before it moves."
     )
-    return About(sentence, [r"\max_v \left| z_{t,v}(x) - z_{t,v}(x') \right|"], [future_change])
+    return About(
+        sentence,
+        [r"\max_v \left| z_{t,v}(x) - z_{t,v}(x') \right|"],
+        [future_change],
+        meaning=Message("Without the mask the model would read the answer that it is to predict."),
+    )
 
 
 MOVED = r"\frac{1}{n} \sum_i \tfrac12 \sum_j |w_{ij} - w'_{ij}|"

@@ -172,4 +172,9 @@ def about(subject: Subject, lowered: bool) -> About:
         r"z = \sum_c W_U\,D_c\,y_c + b" + frozen.get(subject.trace.network.config.norm, layer_norm),
         r"\Delta_c = W_U D_c\,y_c - \mathrm{mean}(W_U D_c\,y_c)",
     ]
-    return About(sentence if lowered else raised, formulas, [block_attribution])
+    return About(
+        sentence if lowered else raised,
+        formulas,
+        [block_attribution],
+        meaning=Message("Added up over all parts they give the logits that the softmax reads."),
+    )

@@ -151,7 +151,12 @@ def about_losses(model: TextModel, differing: bool) -> About:
     formula = rf"\ln p(y_t) = \ln\,\mathrm{{softmax}}({logits})_{{y_t}}"
     if differing:
         sentence = Message("Each bar is a token: how much more probable it is than in the pinned trace; below 0, less.")
-        return About(sentence, [formula, r"\ln p(y_t) - \ln p'(y_t)"], [losses])
+        return About(
+            sentence,
+            [formula, r"\ln p(y_t) - \ln p'(y_t)"],
+            [losses],
+            meaning=Message("In one model, only what has read a changed word can differ."),
+        )
     sentence = Message("Each bar is a token of the text: the higher, the less the model had expected it there.")
     return About(
         sentence,
@@ -167,7 +172,12 @@ def about_top(model: TextModel, differing: bool) -> About:
         sentence = Message(
             "Each row is a position with its most probable tokens; the colour is the change from the pin."
         )
-        return About(sentence, [SOFTMAX, r"\ln p_i - \ln p'_i"], ran)
+        return About(
+            sentence,
+            [SOFTMAX, r"\ln p_i - \ln p'_i"],
+            ran,
+            meaning=Message("What one token gains others lose, for all probabilities add up to 1."),
+        )
     sentence = Message(
         "Each row is a position: the tokens that the model thinks most probable there, the first at the left."
     )
@@ -180,7 +190,12 @@ def about_position(model: TextModel) -> About:
     sentence = Message(
         "The most probable tokens at this position: their probabilities, the logarithms of these, the logits."
     )
-    return About(sentence, [SOFTMAX], classes(model.network.output))
+    return About(
+        sentence,
+        [SOFTMAX],
+        classes(model.network.output),
+        meaning=Message("Logits that differ by 1 are probabilities that differ by a factor of e, which is 2.72."),
+    )
 
 
 SAMPLED = r"p'_i = \frac{e^{z_i/T}}{\sum_{j \in S} e^{z_j/T}} \text{ for } i \in S, \text{ else } 0"
@@ -190,14 +205,26 @@ def about_drawn() -> About:
     sentence = Message(
         "The most probable tokens, before and after temperature, top-k and top-p; S is the set of those that are left."
     )
-    return About(sentence, [SOFTMAX, SAMPLED], [sampled, Sampling])
+    return About(
+        sentence,
+        [SOFTMAX, SAMPLED],
+        [sampled, Sampling],
+        meaning=Message("What is struck out leaves its share to the rest, which add up to 1 again."),
+    )
 
 
 def about_rank() -> About:
     sentence = Message(
         "Every token of the vocabulary, the most probable first: its probability before and after the choice."
     )
-    return About(sentence, [SOFTMAX, SAMPLED], [sampled, Sampling])
+    return About(
+        sentence,
+        [SOFTMAX, SAMPLED],
+        [sampled, Sampling],
+        meaning=Message(
+            "The steeper the curve, the surer the model; but the many rare tokens together may still weigh much."
+        ),
+    )
 
 
 def about_saturation() -> About:
@@ -208,7 +235,12 @@ def about_saturation() -> About:
         r"p = \mathrm{softmax}(z/T)",
         r"\max_i p_i, \qquad -\frac{1}{\ln n}\sum_i p_i \ln p_i, \qquad \lVert \mathrm{diag}(p) - pp^\top \rVert_F",
     ]
-    return About(sentence, formulas, [saturation, derivative_norm])
+    return About(
+        sentence,
+        formulas,
+        [saturation, derivative_norm],
+        meaning=Message("Where the derivative is near 0, a training learns next to nothing through this softmax."),
+    )
 
 
 OF_LENS = {
@@ -240,7 +272,12 @@ def about_layers(model: TextModel, quantity: str) -> About:
         ),
         "entropy": Message("How unsure the model would be here if it ended after each layer: 0 is sure of one token."),
     }[quantity]
-    return About(sentence, [rf"p_\ell = {lens_formula(model)}", OF_LENS[quantity]], [lens_logits, read_layers])
+    return About(
+        sentence,
+        [rf"p_\ell = {lens_formula(model)}", OF_LENS[quantity]],
+        [lens_logits, read_layers],
+        meaning=Message("Where the curve is steepest, that layer says most about what comes."),
+    )
 
 
 def about_film(model: TextModel) -> About:
