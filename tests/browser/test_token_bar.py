@@ -84,6 +84,11 @@ def test_tokens_that_have_no_room_are_led_to_and_come_into_sight_where_they_are_
     expect(on).to_be_hidden()
     show(page)  # one token
     expect(back).to_be_hidden()
+    expect(page.locator(".guesses .choice")).to_be_visible()
+    page.set_viewport_size({"width": 390, "height": 844})
+    show(page)  # folded on a phone, the guesses too
+    expect(page.locator(".brief")).to_be_visible()
+    expect(page.locator(".guesses .choice")).to_be_hidden()
 
 
 PASSED = {"text": "rows", "passed": True, "title": "largest"}
