@@ -356,6 +356,8 @@ def choose_model(live: LiveTraining | None, names: list[str], first: int) -> str
         {each.format(name=live.start.name) for each in ("in training: {name}", "训练中：{name}")} if live else set()
     )
     shown_model.take_wanted()
+    if live is not None:
+        training.follow_shown(current_session())
     if names and st.session_state.get(Key.MODEL) not in names:
         code = training.ENTRY if address in called else address
         st.session_state[Key.MODEL] = code if code in names else names[first]

@@ -6,8 +6,6 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import streamlit as st
-
 from viz.components.registry import component, pack
 from viz.components.view import PackedView, View, live
 from viz.i18n.catalogue import _, language
@@ -17,7 +15,7 @@ from viz.state import training
 from viz.state.checkpoints import spare_imports
 from viz.state.film_feed import film_data
 from viz.state.serving import by_channel
-from viz.state.session import Key, Session, current_session
+from viz.state.session import Session, current_session
 from viz.state.token_groups import merged_in
 
 if TYPE_CHECKING:
@@ -257,7 +255,7 @@ def on_act(model: TextModel, trained: bool, act: dict[str, Any]) -> None:
         live.watch_batches(max(1, min(count, live.batches.full)))
         return
     if name != "reset":  # which leaves the model and the text that are shown
-        st.session_state[Key.MODEL] = training.ENTRY  # what is trained is what one wants to see
+        training.show(session)  # what is trained is what one wants to see
     session.rerun_requested = True  # the whole page is drawn: a step may be done before anybody sees that it moves
     acts: dict[str, Callable[[], None]] = {
         "advance": partial(live.advance, count),

@@ -30,7 +30,7 @@ from viz.ui.parts import no_views
 def begun(monkeypatch: pytest.MonkeyPatch) -> Iterator[LiveTraining]:
     """A training that is this session's, and is shown."""
     found = live(replace(SETTINGS, steps=30))
-    no_server(monkeypatch, training_strip).session_state[Key.SESSION] = Session()
+    no_server(monkeypatch, training).session_state[Key.SESSION] = Session()
     monkeypatch.setattr(training, "training", lambda session: found)
     yield settled(found)
     found.close()
@@ -89,7 +89,7 @@ def test_a_training_at_rest_gives_way_to_one_of_the_shown_model_which_asks_first
     begun, monkeypatch
 ):
     """Finished or paused: its buttons were grey for every other model."""
-    place = no_server(monkeypatch, training_strip)
+    place = no_server(monkeypatch, training)
     session = place.session_state[Key.SESSION] = Session()
     shown = open_checkpoint(ROOT / "checkpoints" / "reverse")
     started: list[Any] = []
@@ -120,8 +120,23 @@ def test_a_training_at_rest_gives_way_to_one_of_the_shown_model_which_asks_first
     assert place.session_state[Key.MODEL] == training.ENTRY
 
 
+def test_a_click_before_the_page_has_come_does_not_bring_the_model_before_back(begun, monkeypatch):
+    """It comes with the name that the browser still has."""
+    place = no_server(monkeypatch, training)
+    session = place.session_state[Key.SESSION] = Session()
+    training_strip.on_act(begun.start, True, {"name": "advance", "count": 1})
+    assert place.session_state[Key.MODEL] == training.ENTRY
+    place.session_state[Key.MODEL] = "eng-cmn"
+    training.follow_shown(session)
+    assert place.session_state[Key.MODEL] == training.ENTRY
+    session.runs += 1  # the page has come: now it is a choice
+    place.session_state[Key.MODEL] = "eng-cmn"
+    training.follow_shown(session)
+    assert place.session_state[Key.MODEL] == "eng-cmn"
+
+
 def test_going_back_leaves_another_model_that_is_shown(begun, monkeypatch):
-    place = no_server(monkeypatch, training_strip)
+    place = no_server(monkeypatch, training)
     place.session_state[Key.SESSION], place.session_state[Key.MODEL] = Session(), "shakespeare"
     begun.advance(2)
     settled(begun)
@@ -281,7 +296,7 @@ def test_beside_the_buttons_stands_how_large_the_batches_are_and_another_size_ca
 @pytest.mark.parametrize(("chosen", "name", "first"), [(0, "advance", 256), (64, "advance", 64), (0, "run", 1500)])
 def test_the_first_click_begins_with_the_batches_that_it_asks_for(monkeypatch, chosen, name, first):
     session = Session()
-    no_server(monkeypatch, training_strip).session_state[Key.SESSION] = session
+    no_server(monkeypatch, training).session_state[Key.SESSION] = session
     model = open_checkpoint(ROOT / "checkpoints" / "eng-cmn")
     started: list[Any] = []
 

@@ -21,7 +21,7 @@ from viz.figures.figure import About, Caption
 from viz.i18n.catalogue import _
 from viz.i18n.messages import joined
 from viz.pages.training.runs import change_texts
-from viz.pages.training.start import offer_begin
+from viz.pages.training.start import offer_begin, waits
 from viz.render.view import view
 from viz.state.session import attention_kinds, choose, choose_attention, current_session
 from viz.state.training import training
@@ -115,11 +115,11 @@ def page() -> Views:
     live = training(current_session())
     run = live.current if live else None
     if live is None or run is None:
-        if live:
-            st.caption(_("There are no curves yet: train a step."))
-        else:
+        if live is None:
             offer_begin()
-        return no_views
+            return no_views
+        st.caption(_("There are no curves yet: train a step."))
+        return waits
     kinds = attention_kinds(live.start.network)
     words = {"linear": _("linear axes"), "log": _("log values"), "log-log": _("log both")}
     with choice_row("curves") as row:

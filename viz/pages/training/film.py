@@ -19,7 +19,7 @@ from viz.i18n.format import SIDES, as_sentence, sides
 from viz.i18n.messages import in_language
 from viz.pages.training import branch
 from viz.pages.training.curves import part_name
-from viz.pages.training.start import offer_begin
+from viz.pages.training.start import offer_begin, waits
 from viz.render.renderer import about_header, words
 from viz.render.view import about_click
 from viz.state.film_feed import thinned
@@ -51,11 +51,11 @@ def page(row: st.delta_generator.DeltaGenerator) -> Views:
     live = training(current_session())
     run = live.current if live else None
     if live is None or run is None or not run.film.kinds:
-        if live:
-            st.caption(_("There is no film yet: train a step."))
-        else:
+        if live is None:
             offer_begin()
-        return no_views
+            return no_views
+        st.caption(_("There is no film yet: train a step."))
+        return waits
     branch.show(st.container(), live)
     kinds = run.film.kinds
     chosen_kind = choose_attention(kinds, row)

@@ -73,8 +73,8 @@ def standing(place: DeltaGenerator, session: Session) -> None:
         if freed(session):
             place.info(
                 _(
-                    "The training of this address is gone: nobody had looked at it for ten minutes, or the server was "
-                    "started anew. Begin another."
+                    "The training of this address is gone: it was given up, nobody had looked at it for ten minutes, "
+                    "or the server was started anew. Begin another."
                 )
             )
         return

@@ -17,6 +17,7 @@ from viz.i18n.catalogue import _
 from viz.state import shown_model, texts, training
 from viz.state.checkpoints import checkpoint_names
 from viz.state.session import Key, Session, current_session
+from viz.ui.parts import Drawing
 
 PART = "training_part"  # in the address: the part of the page
 NEW = "new"  # name of a model from nothing until it is saved
@@ -78,6 +79,16 @@ def offer_begin() -> None:
     """Hint where there is no training to show, and the button that leads to where one begins."""
     st.caption(_("No training has begun: begin one here, or train the model that is shown from the sidebar."))
     st.button(_("Begin a training"), key="training_offer", type="primary", on_click=go_to_begin)
+
+
+def waits(_model: TextModel) -> Drawing:
+    """No views while a training has made nothing that can be seen; the page is drawn again once it has."""
+    session = current_session()
+    live = training.training(session)
+    if live is not None and live.current and live.current.film.kinds:
+        session.rerun_requested = True
+    yield []
+    return None
 
 
 def go_to_begin() -> None:
