@@ -38,7 +38,7 @@ EXPLAINED: dict[tuple[str, str], tuple[str, str, list[str]]] = {
     ("positions", "laboratory misread"): (r"b^{2c/d}", "section 3.5", ["def misread(", "def misread_wavelengths"]),
     ("positions", "laboratory learned"): (CODE, "section 3.5", ["def best_shift", "def likeness"]),
     ("positions", "laboratory relative"): (
-        r"- m_h\,|i - j|, \quad m_h = 2^{-8h/n}",
+        r"- m_h\,|i - j|",
         "Su et al., 2021, equation 34; ALiBi: Press et al., 2022, section 3",
         ["def rotary_angles", "def rotary_scores", "def alibi_slopes"],
     ),
