@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -47,18 +48,28 @@ def imports(source: str, package: str = "") -> set[str]:
             above = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
             module = ".".join([*above, *filter(None, [node.module])])
             found |= {module, *(f"{module}.{alias.name}" for alias in node.names)}
-        elif isinstance(node, ast.Call) and ast.unparse(node.func) in BY_NAME:
+        elif isinstance(node, ast.Call) and dotted(node.func) in BY_NAME:
             found |= {str(given.value) for given in node.args if isinstance(given, ast.Constant)}
     return found
 
 
+def dotted(node: ast.expr) -> str:
+    """The name that is called, as `a.b`; empty where it has none."""
+    if isinstance(node, ast.Attribute):
+        return f"{dotted(node.value)}.{node.attr}"
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+@cache
+def imports_of(file: str) -> frozenset[str]:
+    package = ".".join(Path(file).parent.parts)
+    return frozenset(imports((ROOT / file).read_text(encoding="utf-8"), package))
+
+
 def forbidden(file: str, *modules: str) -> list[str]:
     """What `file` imports of `modules` or from within them."""
-    package = ".".join(Path(file).parent.parts)
     return sorted(
-        name
-        for name in imports((ROOT / file).read_text(encoding="utf-8"), package)
-        if any(name == module or name.startswith(f"{module}.") for module in modules)
+        name for name in imports_of(file) if any(name == module or name.startswith(f"{module}.") for module in modules)
     )
 
 
@@ -89,8 +100,7 @@ def graph(*halves: str) -> dict[str, set[str]]:
     """Modules that each module imports, those of its package left out, at any depth, but not for types only."""
     modules = {module_of(file): file for file in files(*halves)}
     return {
-        module: {name for name in imports((ROOT / file).read_text(encoding="utf-8")) if name in modules} - {module}
-        for module, file in modules.items()
+        module: {name for name in imports_of(file) if name in modules} - {module} for module, file in modules.items()
     }
 
 
