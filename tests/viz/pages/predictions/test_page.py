@@ -216,6 +216,7 @@ def test_every_view_is_drawn_beside_a_pin(small):
     app.session_state["session"].differing = True
     for view in VIEWS:
         chosen(app, view)
+        assert not [each.value for each in app.caption if "other layers" in each.value]  # of the same model
 
 
 def test_a_pin_of_another_vocabulary_is_told(small, here):
