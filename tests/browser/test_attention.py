@@ -8,6 +8,7 @@ from playwright.sync_api import Page, expect
 
 from model.analysis.head_metrics import entropy
 from tests.browser.looking import eventually, expect_painted, source, stands_still
+from viz.i18n.format import token_sign
 
 pytestmark = pytest.mark.browser
 
@@ -103,7 +104,7 @@ def test_bertviz_draws_hostile_tokens_as_text_and_asks_nobody(visit, model):
     page = visited.open(source=HOSTILE, attention="encoder")
     page.get_by_text("BertViz", exact=True).first.click()
     frame = page.frame_locator("iframe")
-    labels = model.source_tokens(HOSTILE).labels
+    labels = [token_sign(label) for label in model.source_tokens(HOSTILE).labels]
     expect(frame.locator("#left text")).to_have_text(labels)
     expect(frame.locator("#attention line")).to_have_count(len(labels) ** 2 * model.config.n_heads)
     colour = frame.locator("#left text").first.evaluate("(node) => getComputedStyle(node).fill")

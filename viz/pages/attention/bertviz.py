@@ -16,7 +16,7 @@ from model.analysis.attention_maps import Maps
 from model.analysis.pieces import Pieces
 from model.network.attention import for_each_head
 from viz.i18n.catalogue import _
-from viz.i18n.format import sides
+from viz.i18n.format import sides, token_sign
 from viz.pages.attention.bertviz_scripts import as_script, scripts
 from viz.pages.attention.figure import head_colour
 from viz.pages.attention.text import bertviz_name
@@ -102,7 +102,7 @@ def parameters(
 ) -> dict[str, Any]:
     """Parameters of the view's script, under its own names."""
     runs, everything = drawn(maps, view, merged), slice(0, maps.heads)
-    rows, columns = runs.labels
+    rows, columns = ([token_sign(label) for label in labels] for labels in runs.labels)
     attention: dict[str, Any] = {
         "name": None,
         "attn": [rounded(runs.of(maps.weights(each, everything))) for each in range(maps.layers)],

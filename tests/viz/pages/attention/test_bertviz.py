@@ -79,7 +79,7 @@ def test_json_in_a_script_has_no_letter_that_html_reads():
 def test_tokens_are_whole_and_layers_counted_from_1(maps):
     found = parameters(maps("decoder"), "head", 2, 1, dark=False)
     assert (found["include_layers"], found["layer"], found["heads"]) == ([1, 2, 3], 3, [1])
-    assert found["attention"][0]["left_text"] == ["a", "▁the", "x" * 40]
+    assert found["attention"][0]["left_text"] == ["a", "·the", "x" * 40]
 
 
 @pytest.mark.parametrize("view", VIEWS)
