@@ -62,7 +62,7 @@ def check_lesson(lesson: Lesson, folder: Path) -> Check:
             for link in step.links:
                 _follow(link, lesson, folder)
             if step.question is not None:
-                step.question.sentence(subject)
+                step.question.wording(subject)
                 if step.question.answer(subject).right is None:
                     check.undecided.append(step.line)
         except ValueError as error:

@@ -32,17 +32,17 @@ Style = Literal["", "strong", "emphasis", "code", "link"]
 class Span:
     """Text of one style. address: of a link: a lesson's file, a page of ours, or another site."""
 
-    text: str
+    content: str
     style: Style = ""
     address: str = ""
 
 
 @dataclass(frozen=True)
 class Paragraph:
-    """Text of a paragraph or of an item of a list. mark: "" or what stands before an item."""
+    """Text of a paragraph, or of an item of a list. number: of a numbered item, 0 of another, None of no list."""
 
     spans: tuple[Span, ...]
-    mark: str = ""
+    number: int | None = None
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Step:
     """Step of a lesson. state: None where the one of before stays. line: of its title in the file."""
 
     title: str
-    text: tuple[Paragraph, ...]
+    paragraphs: tuple[Paragraph, ...]
     state: State | None
     question: Question | None
     line: int
@@ -58,7 +58,7 @@ class Step:
     @property
     def links(self) -> list[str]:
         """Addresses that its text leads to."""
-        return [span.address for paragraph in self.text for span in paragraph.spans if span.style == "link"]
+        return [span.address for paragraph in self.paragraphs for span in paragraph.spans if span.style == "link"]
 
 
 @dataclass(frozen=True)
@@ -186,7 +186,7 @@ def _steps(body: str, file: str) -> Iterator[Step]:
         line = _line(tokens[start])
         if tokens[start].tag != "h2":
             raise error_at(file, line, Message("a step begins with ## and its title: there are no other headings"))
-        title = "".join(span.text for span in _spans(tokens[start + 1], file))
+        title = "".join(span.content for span in _spans(tokens[start + 1], file))
         own, question = None, None
         for token in (each for each in tokens[start + 3 : end] if each.type == "fence"):
             first = _line(token)
@@ -218,7 +218,7 @@ def _line(token: Token) -> int:
 
 
 def _paragraphs(tokens: Sequence[Token], file: str) -> Iterator[Paragraph]:
-    marks: list[str] = []
+    numbers: list[int] = []
     for token in tokens:
         if token.type not in PARAGRAPHS | LISTS:
             raise error_at(
@@ -227,11 +227,11 @@ def _paragraphs(tokens: Sequence[Token], file: str) -> Iterator[Paragraph]:
         if token.type in ("bullet_list_open", "ordered_list_open") and token.level:
             raise error_at(file, _line(token), Message("a list within a list is not shown"))
         if token.type == "list_item_open":
-            marks.append(f"{token.info}." if token.info else "-")
+            numbers.append(int(token.info or 0))
         elif token.type == "list_item_close":
-            marks.pop()
+            numbers.pop()
         elif token.type == "inline":
-            yield Paragraph(tuple(_spans(token, file)), marks[-1] if marks else "")
+            yield Paragraph(tuple(_spans(token, file)), numbers[-1] if numbers else None)
 
 
 def _spans(token: Token, file: str) -> Iterator[Span]:

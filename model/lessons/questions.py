@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from model.analysis.head_metrics import METRICS, after_the_same, entropy, metric
 from model.analysis.predictions import text_losses
+from model.analysis.residual import blocks, states
 from model.capture.interventions import Intervention, RemovedHead, intervening, read_changes
 from model.capture.trace import AttentionKind
 from model.lessons.state import State, Subject
@@ -31,8 +32,9 @@ class Question:
     """Question of a step.
 
     kind: "key": at which key a query looks most; "change": what becomes of `of` under `change`; "next": which token
-    comes next; "number": `of` within `tolerance`; "head": which head of a kind has the largest metric `of`, or the
-    smallest; "cell": the largest weight of a head. change: "unscaled", "shuffled", or changes as in an address.
+    comes next; "token": which token has the most of `of`, or the least; "number": `of` within `tolerance`; "head":
+    which head of a kind has the largest metric `of`, or the smallest; "cell": the largest weight of a head. change:
+    "unscaled", "shuffled", or changes as in an address.
     hints: a nudge and a suggestion; the third is the answer.
     """
 
@@ -75,9 +77,9 @@ class Question:
         _require_change(values["change"], values["kind"] == "change")
         return cls(hints=(hints[0], hints[1]), **values)
 
-    def sentence(self, subject: Subject) -> Message:
+    def wording(self, subject: Subject) -> Message:
         """Question in words, of the text that is there."""
-        return _sentence(self, subject)
+        return _wording(self, subject)
 
     def answer(self, subject: Subject) -> Answer:
         """Answer of this model for this text.
@@ -97,7 +99,7 @@ class Question:
         Raises:
             ValueError: the model has no such kind, layer or head.
         """
-        kind = self.attention or subject.kinds[-1]
+        kind = self.attention or subject.attentions[-1]
         for name, count in zip(("layer", "head"), subject.maps(kind), strict=True):
             if (number := getattr(self, name)) >= count:
                 raise InputError(
@@ -177,7 +179,7 @@ def changes(question: Question, subject: Subject) -> tuple[Intervention, ...]:
     if question.change == "unscaled":
         return (Unscaled(),)
     if question.change == "shuffled":
-        return (Shuffled("encoder" if "encoder" in subject.kinds else "decoder"),)
+        return (Shuffled("encoder" if "encoder" in subject.attentions else "decoder"),)
     return read_changes(question.change)
 
 
@@ -217,6 +219,20 @@ def _key(question: Question, subject: Subject) -> Answer:
     return largest([labels[place] for place in places], [float(row[place]) for place in places])
 
 
+def _token(question: Question, subject: Subject) -> Answer:
+    """Tokens of the stack of the question's attention: by the length of their last state, or by their loss."""
+    kind = question.attention or subject.attentions[-1]
+    if question.of == "loss":
+        values, kind = text_losses(subject.model, subject.trace, subject.source, subject.target), "decoder"
+    else:
+        stack = "encoder" if kind == "encoder" else "decoder"
+        values = subject.trace[states(blocks(subject.model.config, stack))[-1]].double().norm(dim=-1)
+    values = values.nan_to_num(-math.inf if question.most else math.inf)
+    best = values.topk(min(MOST_OPTIONS, int(values.isfinite().sum())), largest=question.most).indices
+    labels, places = numbered(queries(subject, kind)), sorted(best.tolist())
+    return largest([labels[place] for place in places], values[places].tolist(), question.most)
+
+
 def _cell(question: Question, subject: Subject) -> Answer:
     kind, _layer, _head, _query = question.place(subject)
     cells = weights(question, subject)
@@ -230,7 +246,7 @@ def _cell(question: Question, subject: Subject) -> Answer:
 
 def _head(question: Question, subject: Subject) -> Answer:
     """Each head of a kind, in the order of layers; its metric is over all queries."""
-    kind = question.attention or subject.kinds[-1]
+    kind = question.attention or subject.attentions[-1]
     layers, heads = subject.maps(kind)
     marked = _marked(question.of, subject, kind)
     values = [
@@ -303,6 +319,7 @@ ANSWERS: dict[str, Callable[[Question, Subject], Answer]] = {
     "key": _key,
     "change": _change,
     "next": _next,
+    "token": _token,
     "number": _number,
     "head": _head,
     "cell": _cell,
@@ -311,6 +328,7 @@ ANSWERS: dict[str, Callable[[Question, Subject], Answer]] = {
 OF: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("key", "next", "cell"), ("",)),
     "change": MEASURED,
+    "token": ("length", "loss"),
     "number": MEASURED[:2],
     "head": tuple(METRICS),
 }
@@ -324,7 +342,7 @@ def numbered(labels: Sequence[str]) -> list[str]:
 # Questions in words.
 
 
-def _sentence(question: Question, subject: Subject) -> Message:
+def _wording(question: Question, subject: Subject) -> Message:
     head, kind = _where(question), question.kind
     if kind in ("key", "next"):
         attention, _layer, _head, query = (
@@ -342,7 +360,13 @@ def _sentence(question: Question, subject: Subject) -> Message:
         return Message("What becomes of {quantity} {change}?", quantity=_quantity(question), change=change)
     if kind == "number":
         quantity, percent = _quantity(question), round(100 * question.tolerance)
-        return Message("How large is {quantity}? Within {percent} % is right.", quantity=quantity, percent=percent)
+        return Message("How large is {quantity}? (Right within {percent} %)", quantity=quantity, percent=percent)
+    if kind == "token" and question.of == "loss":
+        most = Message("Which token is the hardest to foresee after, by its loss?")
+        return most if question.most else Message("Which token is the easiest to foresee after, by its loss?")
+    if kind == "token":
+        most = Message("Which token has the longest vector after the last block?")
+        return most if question.most else Message("Which token has the shortest vector after the last block?")
     if question.most:
         return Message("Find the head with most of this: {metric}.", metric=METRIC_NAMES[question.of])
     return Message("Find the head with least of this: {metric}.", metric=METRIC_NAMES[question.of])
@@ -363,6 +387,8 @@ def _change_name(change: str) -> Message:
         return Message("without the factor 1/√d_k")
     if change == "shuffled":
         return Message("with the positions of the text that is read shuffled")
+    if change == "decoder:causal:off":
+        return Message("without the decoder's causal mask")
     one, *others = read_changes(change)
     if isinstance(one, RemovedHead) and not others:
         return Message("with head {head} of layer {layer} removed", head=one.head + 1, layer=one.layer + 1)

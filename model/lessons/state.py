@@ -105,7 +105,7 @@ class Subject:
             return Subject(self.model, self.model.trace_tokens(self.source, self.target), self.source, self.target)
 
     @property
-    def kinds(self) -> list[AttentionKind]:
+    def attentions(self) -> list[AttentionKind]:
         """Kinds of attention of the model."""
         return [kind for kind in get_args(AttentionKind) if self.trace.attention_paths(kind)]
 
@@ -121,7 +121,7 @@ class Subject:
         return len(paths), self.trace[f"{paths[0]}.query"].shape[-3]
 
     def _require(self, state: State) -> None:
-        wanted = cast("AttentionKind", state.parameters.get("attention") or self.kinds[-1])
+        wanted = cast("AttentionKind", state.parameters.get("attention") or self.attentions[-1])
         layers, heads = self.maps(wanted)
         queries = len(self.source if wanted == "encoder" or self.target is None else self.target)
         for name, count in zip(NUMBERS, (layers, heads, queries), strict=True):

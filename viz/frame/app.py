@@ -25,6 +25,7 @@ from viz.i18n import catalogue
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
 from viz.i18n.format import as_sentence, count_text, duration, literal, page_name
+from viz.pages.lessons import strip as lesson_strip
 from viz.state import (
     assumptions,
     browsers,
@@ -52,10 +53,15 @@ PAGES = {
     name: f"viz/pages/{name}/page.py"
     for name in (
         *("map", "positions", "attention", "masks", "residual", "feed_forward", "predictions"),
-        *("training", "lab", "checkpoints"),
+        *("training", "lessons", "lab", "checkpoints"),
     )
 }
-SECTION = {"training": "change", "lab": "learn", "checkpoints": "models"}  # the others are for seeing
+SECTION = {
+    "training": "change",
+    "lessons": "learn",
+    "lab": "learn",
+    "checkpoints": "models",
+}  # the others are for seeing
 FIRST = "map"
 VISITS = "visits"
 PATIENCE = 5.0  # seconds that a model may take to open before there is a button to give it up
@@ -85,6 +91,7 @@ def main() -> None:
             session.address.set(name, value)
     chosen = st.navigation({**pages, "": [named]}, position="hidden").url_path or FIRST
     session.address.sync()
+    lesson_strip.begin(session)
     session.rerun_requested = False
     session.browser = browsers.browser()
     if not session.runs:
@@ -189,12 +196,14 @@ def arrange(session: Session, model: TextModel, page: str, trained: bool) -> Non
         st.rerun()
     catalogue.use(st.session_state[Key.LANGUAGE])
     session.address.sync()
+    lesson_strip.follow(page)
     session.live_regions = []
     texts.say(session, model)
     # First of all: what it imports takes a while, once. Not by the navigation's own run(): that works only in a run of
     # the whole script.
     drawn_by = import_module(PAGES[page].removesuffix(".py").replace("/", "."))
-    note, bar, controls = st.container(key="variation"), st.container(key="input_bar"), st.container()
+    lesson, note = st.container(key="lesson"), st.container(key="variation")
+    bar, controls = st.container(key="input_bar"), st.container()
     with controls:
         first_line, controls = st.container(), st.container()
     if page != "attention":  # whose first line is of the trace
@@ -231,6 +240,8 @@ def arrange(session: Session, model: TextModel, page: str, trained: bool) -> Non
             first = [(first_line, page_intro(session, page, traced_model))] if page == "attention" else []
             mount([*zip(places, drawing.fields(session, traced_model), strict=True), *first])
             draw_views(session, stage, traced_model, bar)
+    with session.lock:
+        lesson_strip.panel(session, lesson)
     mount([(st.container(), script_synced(session))])
     explain_figure(session)
     session.wake()

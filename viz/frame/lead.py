@@ -44,6 +44,7 @@ def sentence_of(page: str) -> str:
         "predictions": _("What the model expects at each position, how sure it is, and how it writes a text of that."),
         "training": _("Train a model and watch it learn: every page follows its steps."),
         "checkpoints": _("Open models, read their weights, compare them, keep what was trained."),
+        "lessons": _("Lessons, step by step: each question is answered by the model on your text."),
         "lab": _("Statements of tutorials, computed and trained here to see which of them hold."),
     }[page]
 

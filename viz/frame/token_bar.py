@@ -87,7 +87,7 @@ def is_aside(stage: PageLayout | None) -> bool:
     """The page's content is not about the text, so that the header is folded at first."""
     if stage is None:
         return False
-    return stage.page in ("training", "checkpoints") or (stage.page == "lab" and stage.views is no_views)
+    return stage.page in ("training", "lessons", "checkpoints") or (stage.page == "lab" and stage.views is no_views)
 
 
 def brief(session: Session) -> list[str]:

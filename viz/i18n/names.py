@@ -50,6 +50,7 @@ def page_title(name: str) -> Message:
         "predictions": Message("Predictions"),
         "training": Message("Training"),
         "checkpoints": Message("Checkpoints"),
+        "lessons": Message("Lessons"),
         "lab": Message("Lab"),
     }[name]
 

@@ -28,8 +28,8 @@ def test_a_lesson_has_its_front_matter_and_its_steps():
     assert one.state == State("attention", {"layer": "2", "head": "6"})
     assert two.state is None
     spans = (Span("Look "), Span("here", "strong"), Span(", at "), Span("w", "code"), Span("."))
-    assert one.text[0] == Paragraph(spans)
-    assert [(each.mark, each.spans[-1].style) for each in one.text[1:]] == [("1.", ""), ("2.", "emphasis")]
+    assert one.paragraphs[0] == Paragraph(spans)
+    assert [(each.number, each.spans[-1].style) for each in one.paragraphs[1:]] == [(1, ""), (2, "emphasis")]
     question = one.question
     assert (question.kind, question.layer, question.head, question.query) == ("key", 2, 6, 3)
     assert question.hints == ("a nudge", "a suggestion")
@@ -80,8 +80,10 @@ def test_what_is_wrong_is_said_with_its_line(text, line, words):
 )
 def test_hostile_text_stays_text(hostile):
     (step,) = lesson(f"## {hostile}\n{STATE}\n{hostile}\n").steps
-    assert {span.style for paragraph in step.text for span in paragraph.spans} == {""}
-    assert "".join(span.text for span in step.text[0].spans) == hostile.replace("&lt;", "<").replace("&gt;", ">")
+    assert {span.style for paragraph in step.paragraphs for span in paragraph.spans} == {""}
+    assert "".join(span.content for span in step.paragraphs[0].spans) == hostile.replace("&lt;", "<").replace(
+        "&gt;", ">"
+    )
 
 
 @pytest.mark.parametrize(

@@ -54,14 +54,14 @@ def test_the_key_is_that_of_the_largest_product_of_query_and_key(subject):
     row = softmax(scores(subject, "cross", 2, 6) * SCALE)[7]
     assert answer.options[answer.right] == subject.source.labels[int(row.argmax())] == "▁red"
     assert max(answer.measures) == pytest.approx(float(row.max()), abs=1e-5)
-    assert question(kind="key").sentence(subject) == "In head 7 of layer 3: which token does 辆 look at most?"
+    assert question(kind="key").wording(subject) == "In head 7 of layer 3: which token does 辆 look at most?"
 
 
 def test_another_sentence_has_another_key(model):
     other = Subject.of(model, State("attention", {"source": "I am a teacher."}))
     asked, answer = question(kind="key"), question(kind="key").answer(other)
     assert set(answer.options) <= {*other.source.labels}
-    assert other.target.labels[min(7, len(other.target) - 1)] in asked.sentence(other)
+    assert other.target.labels[min(7, len(other.target) - 1)] in asked.wording(other)
     row = softmax(scores(other, "cross", 2, 6) * SCALE)[min(7, len(other.target) - 1)]
     assert max(answer.measures) == pytest.approx(float(row.max()), abs=1e-5)
 
@@ -96,7 +96,7 @@ def test_a_removed_head_changes_the_loss_as_a_network_without_its_rows_of_w_o(su
     labels = [*subject.target.ids[1:], model.target_tokenizer.end]
     loss = -float(logs[range(len(labels)), labels].mean())
     assert asked.answer(subject).measures[1] == pytest.approx(loss, rel=1e-3)
-    assert asked.sentence(subject) == "What becomes of the mean loss (in nats) with head 7 of layer 3 removed?"
+    assert asked.wording(subject) == "What becomes of the mean loss (in nats) with head 7 of layer 3 removed?"
 
 
 def test_shuffled_positions_are_those_of_the_source_alone(subject):

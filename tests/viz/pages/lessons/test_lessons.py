@@ -1,0 +1,116 @@
+"""Lessons on the page: the list, a step beside its figure, a guess, the address; and the bundled ones."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from markdown_it import MarkdownIt
+
+from model.lessons.check import check_folder
+from model.lessons.lesson import Paragraph, Span
+from model.lessons.state import PAGES
+from tests.app_reading import opened, sound, type_in
+from tests.model.lessons.test_lesson import HEAD, STATE
+from viz.frame import app as frame
+from viz.i18n.catalogue import speaking
+from viz.pages.lessons.shelf import BOX, FOLDER, lesson_named, lessons
+from viz.pages.lessons.strip import markdown
+from viz.state.session import Key
+
+
+def test_the_pages_of_an_address_are_those_of_the_application():
+    assert set(PAGES) == set(frame.PAGES)
+
+
+def test_the_bundled_lessons_have_no_fault():
+    checks = list(check_folder(BOX))
+    assert len(checks) == 4
+    assert [check.faults for check in checks] == [[]] * 4
+    assert {len(check.undecided) for check in checks if check.lesson.name == "causal-mask"} == {
+        1
+    }  # of which the text says so
+
+
+def test_the_bundled_lessons_are_the_same_in_both_languages():
+    with speaking("zh"):
+        chinese = {lesson.name: lesson for lesson in lessons()[0]}
+    for lesson in lessons()[0]:
+        other = chinese[lesson.name]
+        assert (lesson.language, other.language, lesson.minutes) == ("en", "zh", other.minutes)
+        assert [step.state for step in lesson.steps] == [step.state for step in other.steps]
+        for step, same in zip(lesson.steps, other.steps, strict=True):
+            assert (step.question is None) == (same.question is None)
+            if step.question is not None:
+                assert step.question.__dict__ | {"hints": 0} == same.question.__dict__ | {"hints": 0}
+
+
+def test_a_folder_of_ones_own_is_in_the_list_with_what_is_wrong_in_it(tmp_path, monkeypatch):
+    (tmp_path / "mine.en.md").write_text(f"{HEAD}## One\n{STATE}", encoding="utf-8")
+    (tmp_path / "bad.en.md").write_text(HEAD, encoding="utf-8")
+    monkeypatch.setenv(FOLDER, str(tmp_path))
+    here, faults = lessons()
+    assert {"mine", "causal-mask", "residual-stream"} == {each.name for each in here}
+    assert [str(each) for each in faults] == [
+        "bad.en.md, line 7: there is no step: a step begins with ## and its title"
+    ]
+    app = sound(opened("lessons"))
+    assert "bad.en.md, line 7" in app.warning[0].value
+    monkeypatch.setenv(FOLDER, str(tmp_path / "none"))
+    assert [str(each) for each in lessons()[1]] == ["none is no folder of lessons"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<img src=x>",
+        "![p](https://x.org/a.png)",
+        "[x](javascript:alert(1))",
+        "$a$ :red[x] :material/home:",
+        "a *b* `c`",
+    ],
+)
+def test_text_is_literal_where_streamlit_reads_it(text):
+    shown = markdown([Paragraph((Span(text), Span(text, "strong"), Span(text, "link", "https://x.org/a(b)")))])
+    inline = MarkdownIt("commonmark", {"html": True}).parse(shown)[1]
+    assert {part.type for part in inline.children} <= {"text", "strong_open", "strong_close", "link_open", "link_close"}
+    links = [part.attrGet("href") for part in inline.children if part.type == "link_open"]
+    assert links == ["https://x.org/a%28b%29"]
+    assert not re.search(r"(?<!\\)\$|:red|:material/", shown)
+
+
+def test_a_lesson_is_opened_guessed_and_left():
+    """One visit: the list, the first step on its page, a guess, hints, other steps, another sentence, the end."""
+    app = sound(opened("lessons", language="en"))
+    lesson = lesson_named("causal-mask")
+    app.button(key="open_causal-mask").click().run()
+    session = app.session_state[Key.SESSION]
+    sound(app)
+    assert (app.query_params["lesson"], app.query_params["step"]) == ("causal-mask", "1")
+    assert (session.selection.layer, session.selection.head, session.selection.query) == (2, 2, 12)
+    texts = [each.value for each in app.markdown]
+    assert f"**{lesson.steps[0].title}**" in texts
+    assert "**In head 3 of layer 3: which token does 买 look at most?**" in texts
+    guess = next(each for each in app.button_group if each.key.startswith("guess_causal-mask_0"))
+    guess.set_value(guess.options.index("天")).run()
+    assert any(each.value.startswith("Right. 天 0.564 · 她 0.389") for each in app.markdown)
+    app.button(key="lesson_hint").click().run()
+    assert any(lesson.steps[0].question.hints[0] in each.value for each in app.caption)
+    for _press in range(2):
+        app.button(key="lesson_hint").click().run()
+    app.button(key="lesson_next").click().run()
+    app.button(key="lesson_next").click().run()
+    assert app.query_params["changes"] == "decoder:causal:off"
+    assert [str(each) for each in session.what_if.changes] == ["decoder:causal:off"]
+    type_in(app, "source", "I like tea.")
+    assert any("which token does 欢" in each.value or "which token does 茶" in each.value for each in app.markdown)
+    app.button(key="lesson_end").click().run()
+    assert "lesson" not in app.query_params
+    assert not [each for each in app.button if each.key == "lesson_next"]
+
+
+def test_a_link_to_a_step_opens_its_state_in_a_new_window():
+    app = sound(opened("attention", lesson="causal-mask", step="3", language="en"))
+    session = app.session_state[Key.SESSION]
+    assert [str(each) for each in session.what_if.changes] == ["decoder:causal:off"]
+    assert session.selection.head == 2

@@ -1,0 +1,284 @@
+"""A lesson beside the page: the step's text, its question, hints, back and next; the page itself is the figure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from model.message import Message
+from viz.i18n.catalogue import _
+from viz.i18n.errors import translate_error
+from viz.i18n.format import as_sentence, in_turn, literal, significant, token_code, token_sign
+from viz.i18n.messages import in_language
+from viz.pages.lessons.shelf import lesson_named
+from viz.state import shown_model, texts
+from viz.state.position_override import PositionSetting
+from viz.state.session import Key, Parameter, Session, current_session
+
+if TYPE_CHECKING:
+    from model.lessons.lesson import Lesson, Paragraph
+    from model.lessons.questions import Answer, Question
+    from model.lessons.state import State, Subject
+
+HINTS = 3  # a nudge, a suggestion, the answer
+STYLE = Path(__file__).parent / "strip.css"
+PLACED = (*PositionSetting, "changes", Key.MODEL, Key.SOURCE, Key.TARGET, *Parameter)  # that are no choice of a page
+SIGNS = {"strong": "**", "emphasis": "*", "": "", "link": ""}
+
+
+class Part(StrEnum):
+    """Names in the session state; the first two are parameters of the address bar."""
+
+    LESSON = "lesson"
+    STEP = "step"
+    PAGE = "lesson_page"
+    PROGRESS = "lesson_progress"
+    PANEL = "lesson_panel"
+
+
+@dataclass
+class Progress:
+    """Progress in one lesson. hints: how many are shown, by step. first: whether the first guess was right, by step."""
+
+    lesson: str
+    hints: dict[int, int] = field(default_factory=dict)
+    first: dict[int, bool] = field(default_factory=dict)
+
+
+def progress(lesson: Lesson) -> Progress:
+    """Progress in this lesson; that in another is forgotten."""
+    known: Progress | None = st.session_state.get(Part.PROGRESS)
+    if known is None or known.lesson != lesson.name:
+        known = st.session_state[Part.PROGRESS] = Progress(lesson.name)
+    return known
+
+
+# A step's state becomes the session's.
+
+
+def open_step(lesson: Lesson, number: int) -> None:
+    """Show a step, and its state on its page. In a callback, or before widgets are drawn."""
+    session = current_session()
+    session.address.set(Part.LESSON, lesson.name)
+    session.address.set(Part.STEP, str(number + 1))
+    states = [step.state for step in lesson.steps[: number + 1] if step.state is not None]
+    apply_state(session, lesson, states[-1])
+    st.session_state[Part.PAGE] = states[-1].page
+    session.rerun_requested = True
+
+
+def apply_state(session: Session, lesson: Lesson, state: State) -> None:
+    """Model, texts, selection, changes and choices of a state; texts and changes that it leaves out are as at first."""
+    given = state.parameters
+    name = given.get(Key.MODEL, lesson.model)
+    if name != st.session_state.get(Key.MODEL):
+        shown_model.show(name)
+    with session.texts.lock:
+        session.texts.by_model.pop(name, None)
+    for key in (Key.SOURCE, Key.TARGET):
+        texts.write(key, given.get(key, ""))
+        if key not in given:
+            session.texts.typed.pop(key, None)
+    session.select(**{each.value: int(given[each]) for each in Parameter if each in given})
+    if state.changes:
+        session.change(state.changes)
+    else:
+        session.restore()
+    for setting in PositionSetting:
+        session.address.set(setting, given.get(setting))
+    session.override = None
+    for each, value in given.items():
+        if each not in PLACED:
+            session.address.set(each, value)
+            session.address.pending_choices[each] = value
+
+
+def begin(session: Session) -> None:
+    """Open the step that the address of a new window asks for; what else it says of model and texts counts."""
+    name = st.query_params.get(Part.LESSON)
+    if session.runs or not name or (lesson := lesson_named(name)) is None:
+        return
+    number = number_of(lesson, st.query_params.get(Part.STEP))
+    if set(st.query_params) <= {Part.LESSON, Part.STEP, Key.LANGUAGE}:
+        open_step(lesson, number)
+    else:
+        session.address.set(Part.LESSON, lesson.name)
+        session.address.set(Part.STEP, str(number + 1))
+
+
+def number_of(lesson: Lesson, text: str | None) -> int:
+    """Step of a lesson that an address has, from 0; the first where it has none."""
+    number = int(text) if text and text.isascii() and text.isdigit() and len(text) < 4 else 1
+    return max(0, min(number, len(lesson.steps)) - 1)
+
+
+def follow(page: str) -> None:
+    """Go to the page of the step that was opened. In a run: only that can be left for another page."""
+    wanted = st.session_state.pop(Part.PAGE, None)
+    if wanted is not None and wanted != page:
+        parameters = {name: value for name, value in st.query_params.to_dict().items() if name != Key.MODEL}
+        st.switch_page(f"viz/pages/{wanted}/page.py", query_params=parameters)
+
+
+def close() -> None:
+    """End the lesson; the page and its texts stay."""
+    for name in (Part.LESSON, Part.STEP):
+        current_session().address.set(name, None)
+
+
+# The panel.
+
+
+def panel(session: Session, place: DeltaGenerator) -> None:
+    """The lesson that is open, if one is. place: beside the page, above it in a narrow window."""
+    name = session.address.get(Part.LESSON)
+    if name is None or (lesson := lesson_named(name)) is None:
+        return
+    number = number_of(lesson, session.address.get(Part.STEP))
+    step = lesson.steps[number]
+    with place, st.container(key=Part.PANEL):
+        st.html(STYLE)
+        head = st.container(key="lesson_head", horizontal=True, vertical_alignment="center")
+        count = _("step {number} of {count}").format(number=number + 1, count=len(lesson.steps))
+        head.caption(literal(f"{lesson.title} · {count}"))
+        head.button(_("End lesson"), key="lesson_end", type="tertiary", on_click=close)
+        st.markdown(f"**{literal(step.title)}**")
+        st.markdown(markdown(step.paragraphs))
+        if step.question is not None and session.traced_input is not None:
+            show_question(session, lesson, number, step.question)
+        row = st.container(horizontal=True, vertical_alignment="center")
+        row.button(_("Back"), key="lesson_back", disabled=not number, on_click=partial(open_step, lesson, number - 1))
+        last = number == len(lesson.steps) - 1
+        ahead = partial(open_step, lesson, number + 1)
+        row.button(_("Next step"), key="lesson_next", disabled=last, type="primary", on_click=ahead)
+        if last and (first := progress(lesson).first):
+            words = _("{right} of {all} right at the first guess").format(right=sum(first.values()), all=len(first))
+            row.caption(words, width="content")
+
+
+def markdown(paragraphs: Sequence[Paragraph]) -> str:
+    """Text of a step as Markdown that shows it as it is, with its emphasis, code and links alone."""
+    lines = []
+    for paragraph in paragraphs:
+        text = "".join(_span(span.content, span.style, span.address) for span in paragraph.spans)
+        mark = f"{paragraph.number}." if paragraph.number else "-"
+        lines.append(f"\n{text}\n" if paragraph.number is None else f"{mark} {text}\n")
+    return "".join(lines)
+
+
+def _span(text: str, style: str, address: str) -> str:
+    if style == "code":
+        return token_code(text)
+    inner = text.strip(" ")
+    if not inner:
+        return " " if text else ""
+    before, after = " " * (text[0] == " "), " " * (text[-1] == " ")
+    words = f"{SIGNS[style]}{literal(inner)}{SIGNS[style]}"
+    if address:
+        words = f"[{words}]({_target(address)})"
+    return f"{before}{words}{after}"
+
+
+def _target(address: str) -> str:
+    """Address of a link, without signs that end it: of a lesson of its folder, of a page, of another site."""
+    if address.endswith(".md") and "/" not in address:
+        return f"lessons?{Part.LESSON}={quote(address.partition('.')[0])}"
+    return quote(address.removeprefix("/"), safe=":/?&=%#~+,;@-._")
+
+
+# Its question.
+
+
+def show_question(session: Session, lesson: Lesson, number: int, question: Question) -> None:
+    """The question of the text that is there, answered by the model that is shown; then hints."""
+    from model.lessons.state import Subject
+
+    now = session.current
+    subject = Subject(now.model, now.trace, now.source, now.target)
+
+    def words_and_answer() -> tuple[Message, Answer]:
+        return question.wording(subject), question.answer(subject)
+
+    try:
+        sentence, answer = session.cached("lesson_question", (now.trace, question), words_and_answer)
+    except ValueError as error:  # another model, or a text that is too short for it
+        st.info(as_sentence(translate_error(error)))
+        return
+    if now.model.name != lesson.model:
+        words = _("The lesson was written for {model}; {name} answers here.")
+        st.caption(words.format(model=literal(lesson.model), name=literal(now.model.name)))
+    st.markdown(f"**{literal(in_language(sentence.replacing('▁', '·')))}**")
+    key = f"guess_{lesson.name}_{number}_{hash((now.model.name, session.traced, session.what_if.changes))}"
+    guess = ask(question, answer, subject, key)
+    known = progress(lesson)
+    hints = known.hints.get(number, 0)
+    if guess is not None or hints == HINTS:
+        verdict = None if guess is None else answer.judge(guess)
+        if verdict is not None:
+            known.first.setdefault(number, verdict and not hints)
+        st.markdown(reaction(question, answer, verdict))
+    if answer.right is None:
+        st.caption(
+            _("The model does not decide it on this text: the best two differ by less than 5 %. It is not scored.")
+        )
+    for hint in question.hints[:hints]:
+        st.caption(literal(hint))
+    if hints < HINTS:
+        label = _("Show me") if hints == HINTS - 1 else _("Hint")
+        st.button(label, key="lesson_hint", type="tertiary", on_click=partial(known.hints.update, {number: hints + 1}))
+
+
+def ask(question: Question, answer: Answer, subject: Subject, key: str) -> int | float | None:
+    """The reader's guess, by its number or as a number; None: there is none yet."""
+    if not answer.options:
+        value = st.number_input(_("Your guess"), value=None, min_value=0.0, key=key, width=160)
+        return None if value is None else float(value)
+    if question.kind == "head":
+        return _chosen_head(question, answer, subject, key)
+    return st.pills(
+        _("Your guess"),
+        range(len(answer.options)),
+        format_func=lambda place: literal(option_name(answer.options[place])),
+        key=key,
+        label_visibility="collapsed",
+    )
+
+
+def option_name(option: str) -> str:
+    """An option in the language in use, or a token as it is shown everywhere."""
+    return in_language(option) if isinstance(option, Message) else token_sign(option)
+
+
+def _chosen_head(question: Question, answer: Answer, subject: Subject, key: str) -> int | None:
+    """Head that is chosen on the page, once the reader says that it is the one."""
+    layers, heads = subject.maps(question.attention or subject.attentions[-1])
+    chosen = current_session().fit_selection(layers, heads, 1)
+    place = chosen.layer * heads + chosen.head
+    label = _("It is {head}").format(head=in_language(answer.options[place]))
+    st.button(literal(label), key="lesson_pick", on_click=partial(st.session_state.__setitem__, key, place))
+    value: int | None = st.session_state.get(key)
+    return value
+
+
+def reaction(question: Question, answer: Answer, verdict: bool | None) -> str:
+    """What is said to a guess: whether it is right, then the numbers of the model."""
+    words = {True: _("Right."), False: _("Not so."), None: ""}[verdict]
+    numbers = [significant(each) for each in answer.measures]
+    if not answer.options:
+        return in_turn(words, _("It is {value}.").format(value=numbers[0]))
+    if question.of == "translation":
+        outcome = literal(in_language(answer.options[answer.right or 0]))
+        return in_turn(words, _("The translation: {outcome}.").format(outcome=outcome))
+    if question.kind == "change":
+        return in_turn(words, _("It was {before} and becomes {after}.").format(before=numbers[0], after=numbers[1]))
+    order = sorted(range(len(answer.options)), key=lambda place: answer.measures[place], reverse=question.most)[:3]
+    best = (f"{literal(option_name(answer.options[place]))} {numbers[place]}" for place in order)
+    return in_turn(words, " · ".join(best))
