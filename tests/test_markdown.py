@@ -66,8 +66,9 @@ UNDERSTOOD = {
     ("viz/state/position_override.py", "f'<span style=\"{NOTE}\">{html.escape(text)}</span>'"): "escaped",
     (
         "viz/ui/parts.py",
-        "'\\n'.join((f'- ${formula_in_language(latex)}$: {words}' for latex, words in symbols))",
+        "'\\n'.join((f'- {line}' for line in lines))",
     ): "formulas and words of our own",
+    ("viz/pages/lab/outcome.py", "plain"): "sentences of ours on a card; their values are numbers",
     ("viz/ui/parts.py", "plain"): "sentences of About, which are looked at where they are given",
     ("viz/state/session.py", "options"): "names of our own, through words",
     ("viz/state/session.py", "lambda option: in_language(words(option))"): "looked at wherever choose is called",
