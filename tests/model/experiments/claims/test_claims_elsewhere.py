@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from functools import cache
 
 import pytest
 import torch
 
 from model.experiments.claims import attention, masks, norms, positions
+from model.experiments.rule import Verdict
+from model.network.config import Kind
 from tests.model.elsewhere import KINDS, elsewhere
 from tests.model.experiments.claims.judging import judged, tiny
 
@@ -22,8 +24,13 @@ def test_they_are_those_of_the_four_files() -> None:
     assert set(OF_MODEL) <= every
 
 
+@cache
+def verdict_here(name: str, kind: Kind) -> Verdict:
+    """Verdict on the CPU."""
+    return judged(name, tiny(kind)).verdict
+
+
 @pytest.mark.parametrize("name", OF_MODEL)
 def test_a_model_elsewhere_is_judged_alike(name: str, pretended: torch.device) -> None:
     for kind in KINDS:
-        model: Any = tiny(kind)
-        assert judged(name, elsewhere(model)).verdict is judged(name, model).verdict
+        assert judged(name, elsewhere(tiny(kind))).verdict is verdict_here(name, kind)
