@@ -165,7 +165,7 @@ def test_a_whole_server_saves_what_trains_before_it_ends(tmp_path, told):
             while not answers(address):
                 assert time.monotonic() < end
                 time.sleep(0.1)
-            page = open_window(play, f"{address}/?model=reverse&source=abcd")
+            page = open_window(play, f"{address}/?model=reverse&source=abcd", ".vitrine.strip")
             page.get_by_role("button", name="Train on", exact=True).click()
             page.wait_for_selector(".vitrine.strip[data-status='running']:not([data-step='0'])")
             server.send_signal(told)
