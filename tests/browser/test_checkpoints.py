@@ -62,7 +62,7 @@ def shown(visit, mine: Path) -> Page:
     """The page Attention, when a model has been uploaded and is shown."""
     page = opened_page(visit())
     upload(page, "mine.zip", folder_zipped(mine, "mine"))
-    expect(page.get_by_text("2+1 layers")).to_be_visible()
+    expect(page.get_by_role("combobox", name="Model", exact=True)).to_have_value("mine")
     expect(line(page, "mine")).to_contain_text("shown")
     eventually(page, lambda: "model=mine" in page.url)
     page.get_by_role("link", name="Attention", exact=True).click()
@@ -82,7 +82,7 @@ def test_an_upload_is_seen_by_nobody_else_until_it_is_taken_out(visit, mine):
         copied.wait_for_url(lambda url: "opened=" not in url)
         copied.close()
     page.reload()
-    expect(page.get_by_text("2+1 layers")).to_be_visible()
+    expect(page.get_by_role("combobox", name="Model", exact=True)).to_have_value("mine")
     page.get_by_role("link", name="Checkpoints", exact=True).click()
     stands_still(page)
     line(page, "mine").get_by_role("button", name="Take it out").or_(

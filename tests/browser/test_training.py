@@ -100,7 +100,7 @@ def test_the_story_of_a_training(visit):
     expect(page.get_by_text("Saved as a-story")).to_be_visible()
     page.locator('[data-testid="stSidebar"]').get_by_role("combobox").first.click()
     page.get_by_role("option", name="a-story").click()
-    expect(page.locator('[data-testid="stSidebar"]')).to_contain_text("0.172")
+    expect(page.locator('[data-testid="stSidebar"]')).to_contain_text("172 k")
     eventually(page, lambda: "model=a-story" in page.url)
     # The rule's answer was shown while it was trained; its own is longer, and moves what stands under it.
     expect(page.locator(".vitrine .tokens.target .chip")).not_to_have_text(["<s>", *"ssalg"])

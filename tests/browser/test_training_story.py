@@ -104,7 +104,7 @@ def test_from_a_table_with_faults_to_a_model_that_opens_again(visit, tmp_path):
     expect(line(page, "own-story")).to_contain_text("encoder-decoder")
     upload(page, "again.zip", content)
     expect(line(page, "own-story-2")).to_contain_text("shown")
-    expect(page.get_by_text("1+1 layers")).to_be_visible()
+    expect(page.get_by_role("combobox", name="Model", exact=True)).to_have_value("own-story-2")
     page.get_by_role("link", name="Training", exact=True).click()
     part(page, "Runs")
     page.get_by_text("Saved models: 1").click()
