@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from model.runtime.locks import ORDER
+from tests.browser.test_gallery import STATES
 from tests.test_rooms import ROOT, files
 from viz.state.permissions import LIMITS, Permission, Quota
 
@@ -108,3 +109,14 @@ def test_finalizers_are_those_of_which_the_page_says_that_they_wait_for_nothing(
     ]
     count = sum(text.count("weakref.finalize(") + text.count("__del__") for text in OURS.values())
     assert count == len(found)
+
+
+# docs/gallery.md
+
+
+def test_every_picture_of_the_documents_is_photographed_by_a_test():
+    pictures = re.compile(r"\]\((?:docs/)?pictures/(\w+)\.png\)")
+    gallery, readme = (pictures.findall(file.read_text("utf-8")) for file in (DOCS / "gallery.md", ROOT / "README.md"))
+    assert gallery == [*STATES]
+    assert {*readme} <= {*STATES}
+    assert {each.stem for each in (DOCS / "pictures").glob("*.png")} == {*STATES}
