@@ -15,6 +15,7 @@ from markdown_it.token import Token
 from model.lessons.questions import Question
 from model.lessons.state import State
 from model.message import InputError, Message
+from model.runtime.files import open_file
 
 ENDING = ".md"
 LARGEST = 200_000  # bytes of a file
@@ -101,9 +102,11 @@ def read_lesson(file: Path) -> Lesson:
         ValueError: it is none; the sentence names the file and the line.
     """
     try:
-        if file.stat().st_size > LARGEST:
+        with open_file(file) as opened:
+            content = opened.read(LARGEST + 1)
+        if len(content) > LARGEST:
             raise error_at(file.name, 1, Message("it is longer than {most:,} bytes", most=LARGEST))
-        text = file.read_text(encoding="utf-8")
+        text = content.decode("utf-8").replace("\r\n", "\n")
     except (OSError, UnicodeDecodeError) as error:
         raise error_at(file.name, 1, Message("it cannot be read as UTF-8")) from error
     return parse(text, file.name)

@@ -63,7 +63,7 @@ def test_nothing_covers_the_navigation_in_a_low_window(visit, width, height):
     page = visit(viewport={"width": width, "height": height}).open()
     stands_still(page)
     links = page.locator('[data-testid="stSidebar"] a')
-    assert links.count() == 10
+    assert links.count() == 11
     assert links.evaluate_all(COVERED) == []
     buttons = page.locator(".vitrine.strip .do:visible, .vitrine.strip .small-print")
     assert buttons.evaluate_all(COVERED) == []

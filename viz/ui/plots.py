@@ -64,7 +64,7 @@ def caption(
 
 def word(label: str) -> str:
     """A token in a sentence: without the mark of a space before it, and between quotation marks if it is no word."""
-    bare = label.lstrip("▁Ġ ·") or label
+    bare = label.lstrip("▁Ġ ·") or label.replace("▁", "·")
     return bare if any(letter.isalnum() for letter in bare) else f"“{bare}”"
 
 

@@ -43,4 +43,5 @@ def test_sentences_number_positions_from_1(inputs, small):
     embedding = next(block for block in blocks(pinned.trace) if block.kind == "embedding")
     text = str(changes(pinned.comparison, [embedding])[0][0][1])
     place = int(text.rsplit(" ", 1)[1])
-    assert f" at {pinned.trace.source_tokens[place - 1]}, position" in text
+    assert pinned.trace.source_tokens[place - 1] == "▁"  # a space alone, which is shown as a dot
+    assert " at “·”, position" in text

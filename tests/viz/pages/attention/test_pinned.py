@@ -12,7 +12,7 @@ from tests.app_reading import opened, type_in
 from tests.test_app_kinds import write
 from tests.viz.pages.attention.test_bertviz import given
 from tests.viz.small import looking, small_model
-from viz.i18n.format import significant
+from viz.i18n.format import significant, token_sign
 from viz.pages.attention.figure import metrics_table
 from viz.pages.attention.steps import query_steps, steps_table
 from viz.pages.attention.view import HeadMaps, HeadSettings
@@ -120,11 +120,11 @@ def test_bertviz_is_switched_to_the_pinned_trace(app, tmp_path):
     app.session_state["bertviz_open"] = True
     app.run()
     assert any("one trace at a time" in each.value for each in app.caption)
-    assert page()["attention"][0]["right_text"] == session.trace.source_tokens
+    assert page()["attention"][0]["right_text"] == [*map(token_sign, session.trace.source_tokens)]
     app.session_state["bertviz_trace"] = "pinned"
     app.run()
     (shown,) = page()["attention"]
-    assert shown["right_text"] == session.pin.trace.source_tokens
+    assert shown["right_text"] == [*map(token_sign, session.pin.trace.source_tokens)]
     assert np.allclose(shown["attn"], session.pin.trace.attention("cross"), atol=6e-5)
     session.pin = replace(session.pin, trace=write(tmp_path / "one", "decoder-only").trace(TEXT))
     app.run()
@@ -132,4 +132,4 @@ def test_bertviz_is_switched_to_the_pinned_trace(app, tmp_path):
     assert any("no attention of this kind" in each.value for each in app.info)
     session.release()
     app.run()
-    assert page()["attention"][0]["right_text"] == session.trace.source_tokens
+    assert page()["attention"][0]["right_text"] == [*map(token_sign, session.trace.source_tokens)]

@@ -25,8 +25,7 @@ def test_the_pages_of_an_address_are_those_of_the_application():
 
 def test_the_bundled_lessons_have_no_fault():
     checks = list(check_folder(BOX))
-    assert len(checks) == 4
-    assert [check.faults for check in checks] == [[]] * 4
+    assert [check.faults for check in checks] == [[]] * 8
     assert {len(check.undecided) for check in checks if check.lesson.name == "causal-mask"} == {
         1
     }  # of which the text says so
@@ -50,7 +49,13 @@ def test_a_folder_of_ones_own_is_in_the_list_with_what_is_wrong_in_it(tmp_path, 
     (tmp_path / "bad.en.md").write_text(HEAD, encoding="utf-8")
     monkeypatch.setenv(FOLDER, str(tmp_path))
     here, faults = lessons()
-    assert {"mine", "causal-mask", "residual-stream"} == {each.name for each in here}
+    assert {each.name for each in here} == {
+        "mine",
+        "attention-seen",
+        "causal-mask",
+        "order-and-masks",
+        "residual-stream",
+    }
     assert [str(each) for each in faults] == [
         "bad.en.md, line 7: there is no step: a step begins with ## and its title"
     ]

@@ -33,7 +33,7 @@ def test_the_demonstration_is_the_first_thing_and_runs_at_once():
     assert "ended after step 3" in words(app)
     progress, _arrays = sent(app, "demonstration_progress")
     assert progress["share"] == 1
-    assert progress["text"].startswith("step 3: ")
+    assert progress["text"].startswith("step 3 of 3 ")
     assert app.button(key="demonstration_begin").label == "Begin again"
 
 
