@@ -47,7 +47,13 @@ class TrainingRegistry:
         retention: float = RETENTION,
         clock: Callable[[], float] = time.monotonic,
         timer: Callable[[float, Callable[[], None]], threading.Timer] = threading.Timer,
+        **others: float,
     ) -> None:
+        retention = others.pop(
+            "kept", retention
+        )  # its name until November 2026, which scripts outside of this tree know
+        if others:
+            raise TypeError(f"a registry has no {', '.join(others)}")
         self.slots, self.retention, self._clock, self._new_timer = Slots(limit), retention, clock, timer
         self._trainings: dict[str, LiveTraining] = {}
         self._timer: threading.Timer | None = None
