@@ -38,6 +38,8 @@ def test_hovering_names_the_pair_with_its_exact_weight_and_a_click_chooses_the_r
     expect(tip).to_contain_text("masked")
     canvas.click(position=middle(boxes[2]))
     eventually(page, lambda: page.evaluate("window.rows") == [["row", 1]])
+    canvas.click(position={"x": float(boxes[0]["x"]) - 9, "y": middle(boxes[0])["y"]})  # the label of the first row
+    eventually(page, lambda: page.evaluate("window.rows") == [["row", 1], ["row", 0]])
     page.mouse.move(990, 890)
     expect(tip).to_be_hidden()
     hovers(page, ["target", -1], ["source", -1])

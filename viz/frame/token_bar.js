@@ -278,7 +278,7 @@ function showPin(root, { pinned, differing, comparable, words }, act) {
     keep.title = words.explanation;
     return parent.replaceChildren(keep);
   }
-  write(opener, `● ${words.pinned}`);
+  write(opener, `● ${words.pinned} ▾`); // a list opens: what is pinned, what changed most
   opener.title = words.about;
   const differences = newButton(words.differences, () => act(differing ? "values" : "differences"), differing);
   differences.disabled = !comparable && !differing; // who sees them already can turn them off

@@ -242,7 +242,7 @@ function point(root, event) {
   hover(rows.side, rows.places?.[row] ?? row * high);
   if (columns.side !== rows.side) hover(columns.side, columns.places?.[column] ?? column * wide);
   if (header.tokens) hover(header.tokens.side, token);
-  root.canvas.style.cursor = row < 0 ? "" : "pointer";
+  root.canvas.style.cursor = row < 0 && (!event || rowOfLabel(root, event) < 0) ? "" : "pointer";
   paintSoon(root);
   if (row < 0) return showTip(root);
   const pair = element("div", "pair");
@@ -255,9 +255,18 @@ function point(root, event) {
   showTip(root, [pair, ...held, element("div", "", value)], root.place.x(column + 1) + 6, root.place.y(row));
 }
 
+// The row whose label is under the pointer, -1 elsewhere.
+/** @param {PlotRoot<HeatPlace, ShownHeat>} root @param {Pointed} event */
+function rowOfLabel({ place, canvas }, event) {
+  const [x, y] = placeIn(canvas, event);
+  const row = Math.floor((y - place.top) / place.high);
+  return x < place.left && row >= 0 && row < place.count.rows ? row : -1;
+}
+
 /** @param {PlotRoot<HeatPlace, ShownHeat>} root @param {Pointed} event */
 function click(root, event) {
-  const { row, column } = cellAt(root, event);
+  let { row, column } = cellAt(root, event);
+  if (row < 0) [row, column] = [rowOfLabel(root, event), Math.max(0, root.shown.column ?? 0)];
   if (row < 0) return;
   root.shown.chosen = row;
   if (root.shown.header.cells) root.shown.column = column;

@@ -20,6 +20,7 @@ import { arrangeThumbnails, buildThumbnails, showThumbnails } from "../../web/th
 
 const SPEEDS = [5, 15, 30, 60]; // frames a second
 const NEAR = 9; // CSS pixels from a key frame that still mean it
+const STILL = 4; // pixels that a finger may move in a press
 const LINE = { tall: 74, lane: 16, side: 8 };
 const DASH = [4, 3];
 /** @type {Record<string, string>} */
@@ -66,13 +67,21 @@ function buildFilm(parentElement) {
   root.line.setAttribute("aria-valuemin", 0);
   /** @param {any} event */
   const drag = (event) => event.buttons && player.seek(frameUnder(root, event));
+  let [key, from] = [/** @type {any} */ (null), 0]; // the key frame that is pressed, and where, until the pointer moves
   root.line.addEventListener("pointerdown", (/** @type {any} */ event) => {
     root.line.setPointerCapture(event.pointerId);
-    const key = keyUnder(root, event);
+    [key, from] = [keyUnder(root, event), event.clientX];
     if (key === null) drag(event);
-    else offer(root, key);
   });
-  root.line.addEventListener("pointermove", drag);
+  root.line.addEventListener("pointermove", (/** @type {any} */ event) => {
+    if (key !== null && Math.abs(event.clientX - from) < STILL) return;
+    key = null;
+    drag(event);
+  });
+  root.line.addEventListener("pointerup", () => {
+    if (key !== null) offer(root, key);
+    key = null;
+  });
   root.line.addEventListener("keydown", (/** @type {any} */ event) => steerFilm(root, event));
   root.offer = root.appendChild(element("div", "offer"));
   root.offer.hidden = true;
