@@ -160,7 +160,9 @@ def panel(session: Session, place: DeltaGenerator) -> None:
         ahead = partial(open_step, lesson, number + 1)
         row.button(_("Next step"), key="lesson_next", disabled=last, type="primary", on_click=ahead)
         if last and (first := progress(lesson).first):
-            words = _("{right} of {all} right at the first guess").format(right=sum(first.values()), all=len(first))
+            words = _("{right} of {all} right at the first guess, without a hint").format(
+                right=sum(first.values()), all=len(first)
+            )
             row.caption(words, width="content")
 
 

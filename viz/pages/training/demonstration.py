@@ -34,6 +34,7 @@ class Part(StrEnum):
     BEGIN = "demonstration_begin"
     WORDS = "demonstration_words"
     PROGRESS = "demonstration_progress"
+    HALT = "demonstration_halt"
 
 
 def show(session: Session, row: DeltaGenerator) -> Views:
@@ -57,6 +58,11 @@ def show(session: Session, row: DeltaGenerator) -> Views:
             width=190,
             on_click=demonstrate,
         )
+        if running and training.is_own(session, running) and running.snapshot.status != "finished":
+            moves = running.snapshot.status in training.MOVING
+            line.button(
+                _("Pause") if moves else _("Train on"), key=Part.HALT, on_click=running.pause if moves else running.run
+            )
         if running:
             bar = st.container()
             st.page_link(ATTENTION, label=_("Watch its cross-attention turn"), icon=":material/grid_on:")
