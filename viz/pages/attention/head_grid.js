@@ -124,6 +124,7 @@ function point(root, index, map, event) {
   const [first, second] = [row * block[0], cell * block[1]];
   const pooled = block[0] * block[1] > 1;
   const many = pooled ? ` (${blockOf(root.shown)})` : "";
+  root.caption.style.minHeight ||= `${root.caption.offsetHeight}px`; // shorter words move nothing
   root.caption.textContent = `${headName(words, order[index])}: ${labels.rows[first]} → ${labels.columns[second]}  ${value}${many}`;
   hover(sides.rows, first);
   if (sides.columns !== sides.rows) hover(sides.columns, second);
@@ -132,6 +133,7 @@ function point(root, index, map, event) {
 /** @param {any} root */
 function leave(root) {
   root.caption.textContent = root.shown.words.caption;
+  root.caption.style.minHeight = "";
   hover(root.shown.sides.rows, -1);
   hover(root.shown.sides.columns, -1);
 }
