@@ -74,7 +74,7 @@ def main(rounds: int, steps: int, write: bool) -> None:
     with serve("app.py") as url, sync_playwright() as chromium:
         page = open_window(chromium, f"{url}/training?model=reverse&lang=en", ".vitrine.strip")
         reached = reach(page, steps)
-        page.get_by_role("button", name="Pause").click()
+        page.locator(".vitrine.strip").get_by_role("button", name="Pause").click()
         if steps:
             page.wait_for_selector(".vitrine.strip[data-status='paused']")
             page.get_by_role("button", name="Train 100 steps").click()

@@ -91,7 +91,7 @@ def watched_speed(page: Page, server: int) -> tuple[float, float, float, float]:
     after, done = seconds_of(server), standing(page) - step
     looks = page.evaluate("window.looks")
     while page.locator(".vitrine.strip").get_attribute("data-status") == "running":
-        page.get_by_role("button", name="Pause").click()
+        page.locator(".vitrine.strip").get_by_role("button", name="Pause").click()
         page.wait_for_timeout(3000)
     everything, training, *_ = sorted((after[name] - before.get(name, 0.0) for name in after), reverse=True)
     (first, begins), (last, ends) = looks[0], looks[-1]

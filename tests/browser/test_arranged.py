@@ -56,7 +56,7 @@ def test_a_training_is_watched_without_a_run_of_the_script(visit):
     step = int(strip.get_attribute("data-step") or 0)
     eventually(page, lambda: int(strip.get_attribute("data-step") or 0) > step + 20)
     assert not received
-    page.get_by_role("button", name="Pause").click()
+    page.locator(".vitrine.strip").get_by_role("button", name="Pause").click()
     expect(strip).to_have_attribute("data-status", "paused")
 
 

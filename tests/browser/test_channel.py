@@ -200,7 +200,7 @@ def test_a_hidden_window_is_sent_nothing_of_a_training(visit):
     assert strip.get_attribute("data-step") == step
     page.evaluate(hide, False)
     eventually(page, lambda: strip.get_attribute("data-step") != step)
-    page.get_by_role("button", name="Pause").click()
+    page.locator(".vitrine.strip").get_by_role("button", name="Pause").click()
     expect(strip).to_have_attribute("data-status", "paused")
 
 
@@ -220,7 +220,7 @@ def test_typing_while_a_model_trains_mixes_no_two_texts(visit):
         assert len(stamps) == 1, stamps
     expect(chips(page, "source")).to_have_text([*"abcdefghij", "</s>"])
     assert in_order(page)
-    page.get_by_role("button", name="Pause").click()
+    page.locator(".vitrine.strip").get_by_role("button", name="Pause").click()
     expect(strip).to_have_attribute("data-status", "paused")
 
 

@@ -105,7 +105,7 @@ def train(page: Page, _model: TextModel) -> None:
     first, picture = loss(page), heads.evaluate(PRINT)
     eventually(page, lambda: loss(page) < 0.75 * first)
     assert heads.evaluate(PRINT) != picture
-    page.get_by_role("button", name="Pause").click()
+    page.locator(".vitrine.strip").get_by_role("button", name="Pause").click()
     strip = page.locator(".vitrine.strip")
     expect(strip).to_have_attribute("data-status", re.compile("paused|idle"))
     expect(strip.get_by_role("slider")).to_be_visible()

@@ -40,7 +40,7 @@ def trained(page: Page) -> None:
         if (loss(page) or 1) < LEARNED:
             break
         page.wait_for_timeout(1000)
-    page.get_by_role("button", name="Pause").click()
+    page.locator(".vitrine.strip").get_by_role("button", name="Pause").click()
     expect(page.locator(".vitrine.strip")).to_have_attribute("data-status", re.compile("paused|idle"))
 
 

@@ -80,7 +80,7 @@ def test_the_story_of_a_training(visit):
     part(page, "Settings")
     field(page, "Learning rate", "0.002")
     reaches(page, before + 16)
-    page.get_by_role("button", name="Pause").click()
+    page.locator(".vitrine.strip").get_by_role("button", name="Pause").click()
     expect(strip).to_have_attribute("data-status", "paused")
     part(page, "Runs")
     expect(page.get_by_text("Key frames:")).to_be_visible()

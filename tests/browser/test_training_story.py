@@ -54,7 +54,7 @@ def test_from_a_table_with_faults_to_a_model_that_opens_again(visit, tmp_path):
     expect(page.locator(".vitrine .tokens.source .chip")).to_have_text(["·d", "c", "ba", "</s>"])
     page.locator(".bar .fold").click()
     status(page, "running")
-    page.get_by_role("button", name="Pause").click()
+    page.locator(".vitrine.strip").get_by_role("button", name="Pause").click()
     status(page, "paused")
     before = step(page)
     page.get_by_role("button", name="Train one step").click()
