@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
@@ -45,6 +46,19 @@ def no_training(ours: bool, predicts: bool) -> str:
 def significant(value: float) -> str:
     """Three significant digits; the exponent as the browser writes it, without zeros in front."""
     return ZEROS.sub(r"\1", f"{value:.3g}").replace("-", "−")
+
+
+def significant_alike(*values: float) -> list[str]:
+    """Numbers of one comparison: as many decimals as the largest has with three digits; one that would vanish then has
+    digits of its own.
+    """
+    largest = max((abs(value) for value in values if math.isfinite(value)), default=0.0)
+    if not 1e-4 <= largest < 1000:
+        return [significant(value) for value in values]
+    decimals = max(0, 2 - math.floor(math.log10(float(f"{largest:.2e}"))))
+    texts = [f"{value:.{decimals}f}".replace("-", "−") for value in values]
+    lost = [value != 0 and abs(value) < 0.5 * 10**-decimals for value in values]
+    return [significant(value) if gone else text for value, text, gone in zip(values, texts, lost, strict=True)]
 
 
 def grouped(value: float) -> str:

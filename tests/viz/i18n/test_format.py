@@ -25,6 +25,7 @@ from viz.i18n.format import (
     in_turn,
     literal,
     significant,
+    significant_alike,
 )
 from viz.i18n.messages import in_language
 from viz.i18n.names import attention_reading
@@ -53,6 +54,21 @@ def english_again():
 )
 def test_numbers_have_three_significant_digits_and_a_true_minus(value, text):
     assert significant(value) == text
+
+
+@pytest.mark.parametrize(
+    ("values", "texts"),
+    [
+        ((0.93, 0.4123), ["0.930", "0.412"]),
+        ((0.00076, 0.00116), ["0.00076", "0.00116"]),
+        ((12.34, -0.5), ["12.3", "−0.5"]),
+        ((0.999, 3e-7, 0.0), ["0.999", "3e−7", "0.000"]),
+        ((0.9996, 0.1), ["1.00", "0.10"]),
+        ((2e-7, 4e-5), ["2e−7", "4e−5"]),
+    ],
+)
+def test_numbers_of_one_comparison_have_as_many_decimals(values, texts):
+    assert significant_alike(*values) == texts
 
 
 @pytest.mark.parametrize(

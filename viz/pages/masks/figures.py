@@ -67,10 +67,10 @@ def mask_shape(heads: int) -> Message:
     return Message("[batch, {heads}, query, key]", heads="1" if heads == 1 else Message("head"))
 
 
-def mask_panels(inputs: Inputs, kind: AttentionKind, chosen: Selection, difference: bool) -> Panels:
+def mask_panels(inputs: Inputs, kind: AttentionKind, chosen: Selection, difference: bool, effect: str = "") -> Panels:
     """The mask in force, whose cells can be clicked; framed is what is not the network's, or not the pinned one's.
 
-    difference: from the pinned mask, where there is one.
+    difference: from the pinned mask, where there is one. effect: of what is framed on the predictions, in words.
     """
     trace = inputs.trace
     path = trace.attention_paths(kind)[chosen.layer]
@@ -102,17 +102,21 @@ def mask_panels(inputs: Inputs, kind: AttentionKind, chosen: Selection, differen
         changed=int(changed.sum()),
     )
     hidden = Message("{hidden} of {all} cells are hidden", hidden=int((~visible).sum()), all=visible.numel())
-    finding = Message("Nothing is hidden") if bool(visible.all()) else hidden
-    note, about = cut_note(trace, kind), about_mask(trace, path)
+    note, about = joined(" · ", hidden if effect else "", cut_note(trace, kind)), about_mask(trace, path)
+    finding = effect or (Message("Nothing is hidden") if bool(visible.all()) else hidden)
     above = caption(inputs, name, f"mask-{kind}", note, sentence, alt, about, finding)
     return Panels(above, [panel], large=True, words=WORDS)
 
 
 def flow_panels(inputs: Inputs, before: Trace, kind: AttentionKind, chosen: Selection, difference: bool) -> Panels:
-    """Score, mask, softmax and output of one head: now, before the change; difference: from the pinned trace."""
+    """Score, mask, softmax and output of one head: now, and above it before the change; or, difference, now minus the
+    pinned trace.
+    """
     trace = inputs.trace
     path = trace.attention_paths(kind)[chosen.layer]
-    lines = [(Message("now"), trace)] if trace is before else [(Message("before"), before), (Message("now"), trace)]
+    comparison = inputs.comparison if difference else None
+    alone = trace is before or comparison is not None
+    lines = [(Message("now"), trace)] if alone else [(Message("before"), before), (Message("now"), trace)]
     scored = trace.maps_of(path)[-3]  # scaled, or biased where positions add to it
     called = scored_name(trace.module(path), scored)
     names = {scored: called, "masked": Message("+ mask"), "weights": "softmax", "heads": Message("output")}
@@ -126,18 +130,18 @@ def flow_panels(inputs: Inputs, before: Trace, kind: AttentionKind, chosen: Sele
         for name, title in names.items():
             scale = Scale(0.0, 1.0, colour=ATTENTION) if name == "weights" else Scale(-tops[name], tops[name])
             values, title = stages[name][number], joined(": ", line, title) if len(lines) > 1 else title
-            if difference and inputs.comparison and each is trace:
-                values, scale, title = _difference(inputs.comparison, f"{path}.{name}", chosen.head, values, title)
+            if comparison is not None:
+                values, scale, title = _difference(comparison, f"{path}.{name}", chosen.head, values, title)
             columns = Axis(Message("channel"), [""] * values.shape[1], "") if name == "heads" else keys
             hatched = np.ones(values.shape, bool) if name in (scored, "heads") else numbers(visible)
-            marked = numbers(changed) if each is not before and name in ("masked", "weights") else None
+            marked = numbers(changed) if not alone and each is trace and name in ("masked", "weights") else None
             summed = name == "weights"
             panels.append(
                 Panel(title, queries, columns, hatched, values, changed=marked, scale=scale, line=number, summed=summed)
             )
     name = Message("Layer {layer}, head {head}", layer=chosen.layer + 1, head=chosen.head + 1)
     file = f"masked-{kind}-layer{chosen.layer + 1}-head{chosen.head + 1}"
-    note = effect_note(trace, before, kind, chosen) if trace is not before else ""
+    note = "" if alone else effect_note(trace, before, kind, chosen)
     sentence = Message("score → mask → softmax → output")
     above = caption(inputs, name, file, note, sentence, about=about_flow(trace, path))
     return Panels(above, panels, large=True, slot=220, words=WORDS)

@@ -11,7 +11,6 @@ import pandas as pd
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from model.analysis.comparison import prediction_changes
 from model.analysis.masking import self_attention
 from model.capture.interventions import Cells
 from model.capture.trace import ATTENTION_PATHS, AttentionKind
@@ -23,7 +22,7 @@ from viz.i18n.catalogue import _
 from viz.i18n.format import attention_name, no_predictions, sides, significant
 from viz.i18n.messages import in_language, joined, sentences
 from viz.pages.masks.batch import EXAMPLES, batch_panels, batch_sentence
-from viz.pages.masks.effects import predictions_chart, tops_chart, where_panels
+from viz.pages.masks.effects import Reference, effect, predictions_chart, tops_chart, where_panels
 from viz.pages.masks.experiments import (
     fill_experiment,
     future_chart,
@@ -109,19 +108,21 @@ def page(model: TextModel) -> Views:
         assert before is not None
         chosen = fit(session, trace, kind)
         inputs, difference = session.inputs, session.differing
+        reference = Reference.of(inputs, before, difference) if effects and model.predicts else None
+        moved_most = effect(inputs, reference) if reference else ""
         parts: list[tuple[DeltaGenerator, View]] = [
-            (mask, view(Part.MASK, mask_panels(inputs, kind, chosen, difference), cell=on_cell)),
+            (mask, view(Part.MASK, mask_panels(inputs, kind, chosen, difference, moved_most), cell=on_cell)),
             (flow, view(Part.FLOW, flow_panels(inputs, before, kind, chosen, difference))),
         ]
         if effects:
             where, moved, tops = effects
             heads = where_panels(inputs, before, kinds, kind, chosen, difference)
             parts.append((where, view(Part.WHERE, heads, cell=on_head)))
-        if effects and model.predicts:
-            place = place_of(Part.PLACE, int(prediction_changes(trace, before).argmax()), len(trace["output.logits"]))
+        if reference:
+            place = place_of(Part.PLACE, reference.place(trace), len(trace["output.logits"]))
             parts += [
-                (moved, view(Part.PREDICTIONS, predictions_chart(inputs, before, place), place=on_place)),
-                (tops, view(Part.TOPS, tops_chart(inputs, before, place))),
+                (moved, view(Part.PREDICTIONS, predictions_chart(inputs, reference, place), place=on_place)),
+                (tops, view(Part.TOPS, tops_chart(inputs, reference, place))),
             ]
         figure, sentence, measured = run_experiment(experiment, model, session, kind, chosen)
         if figure is not None:

@@ -89,8 +89,10 @@ def about_where(against_pin: bool) -> About:
     return About(sentence, [MOVED + r", \quad w' \text{ before}"], [weight_changes], meaning)
 
 
-def about_predictions() -> About:
+def about_predictions(against_pin: bool) -> About:
     sentence = Message("How far the prediction at each token, p, is from the one before the change, p′.")
+    if against_pin:
+        sentence = Message("How far the prediction at each token, p, is from the pinned one, p′.")
     return About(
         sentence,
         [r"\mathrm{KL}(p' \,\|\, p) = \sum_v p'_v \ln \frac{p'_v}{p_v}"],
@@ -99,8 +101,10 @@ def about_predictions() -> About:
     )
 
 
-def about_tops(trace: Trace) -> About:
+def about_tops(trace: Trace, against_pin: bool) -> About:
     sentence = Message("The tokens that are most probable at this position, before the change and now.")
+    if against_pin:
+        sentence = Message("The tokens that are most probable at this position, pinned and now.")
     return About(
         sentence,
         [r"p_v = \frac{e^{z_v}}{\sum_u e^{z_u}}"],

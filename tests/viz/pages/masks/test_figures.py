@@ -21,10 +21,10 @@ from tests.test_app_kinds import write
 from tests.viz.small import looking, small_model
 from viz.figures.colours import PINNED
 from viz.figures.compared import of_now
-from viz.i18n.format import significant, token_code
+from viz.i18n.format import significant, significant_alike, token_code
 from viz.pages.masks import batch, experiments
 from viz.pages.masks.batch import batch_panels, parts_of
-from viz.pages.masks.effects import predictions_chart, tops_chart, where_panels
+from viz.pages.masks.effects import Reference, effect, predictions_chart, tops_chart, where_panels
 from viz.pages.masks.figures import alarms, cells_table, flow_panels, mask_panels
 from viz.pages.masks.pinned import head_tensors, other_token
 from viz.state.inputs import Selection
@@ -97,11 +97,19 @@ def test_changes_are_shown_and_measured(small):
     was, now = (each["output.logits"].log_softmax(-1) for each in (plain, trace))
     moved = (was.exp() * (was - now)).sum(-1)
     place = int(prediction_changes(inputs.trace, before).argmax())
-    assert np.allclose(predictions_chart(inputs, before, place).series[0].ys, moved, atol=1e-6)
+    reference = Reference.of(inputs, before, False)
+    assert reference.place(inputs.trace) == place
+    assert np.allclose(predictions_chart(inputs, reference, place).series[0].ys, moved, atol=1e-6)
     assert place == int(moved.argmax())
     assert float(moved.max()) > 1e-4
-    for log_probabilities, each in zip((was, now), tops_chart(inputs, before, place).series, strict=True):
+    for log_probabilities, each in zip((was, now), tops_chart(inputs, reference, place).series, strict=True):
         assert np.allclose(np.sort(each.ys)[::-1][:5], log_probabilities[place].exp().topk(5).values, atol=1e-6)
+    leader = int(was[place].argmax())
+    first, second = significant_alike(*(float(each[place, leader].exp()) for each in (was, now)))
+    token, read = word(small.target_tokenizer.label(leader)), word(plain.target_tokens[place])
+    sentence = effect(inputs, reference)
+    assert str(sentence).startswith(f"With this change, after {read}: {token} {first} → {second}")
+    assert mask_panels(inputs, "cross", chosen, False, sentence).caption.finding == sentence
     (alarm,) = alarms(inputs.trace, "cross", chosen)
     assert "Nothing to look at" in alarm
     assert token_code(plain.target_tokens[1]) in alarm
@@ -294,13 +302,19 @@ def test_a_pin_of_another_kind_is_a_sentence(small, tmp_path):
     assert "of another kind" in experiments.future_chart(inputs, (), 2)[1]
 
 
-def test_the_effects_of_a_change_stand_beside_the_pin(small):
+def test_with_a_pin_the_page_shows_one_difference_at_a_time(small):
     session = looking(small, OTHER, pinned=(small, TEXT, ""), changes="decoder:causal:off")
     inputs, before, comparison = session.inputs, session.what_if.plain, session.comparison
-    last = tops_chart(inputs, before, 1).series[-1]
-    assert last.name == "pinned"
-    probabilities = comparison.counterpart("output.logits")[1].softmax(-1)
-    assert set(last.ys.round(5)) <= set(probabilities.numpy().round(5))
+    for difference, name, logits in (
+        (False, "before", before["output.logits"]),
+        (True, "pinned", comparison.counterpart("output.logits")),
+    ):
+        reference = Reference.of(inputs, before, difference)
+        first, now = tops_chart(inputs, reference, 1).series
+        assert [first.name, now.name] == [name, "now"]
+        assert set(first.ys.round(5)) <= set(logits[1].softmax(-1).numpy().round(5))
+        assert len(predictions_chart(inputs, reference, 1).series) == 1
+        assert len(flow_panels(inputs, before, "decoder", FIRST, difference).panels) == (4 if difference else 8)
     heads = where_panels(inputs, before, KINDS, "decoder", FIRST, True)
     assert "pinned" in heads.caption.sentence
     for drawn, kind in zip(values(heads), KINDS, strict=True):
