@@ -13,7 +13,8 @@ from model.checkpoints.load import open_checkpoint
 from model.inference.text_model import TextModel
 from model.lessons.lesson import ENDING, Lesson, error_at, read_folder
 from model.lessons.state import State, Subject
-from model.message import InputError
+from model.lessons.trained import trained_subject
+from model.message import InputError, Message
 
 CHECKPOINTS = Path(__file__).parents[2] / "checkpoints"
 
@@ -53,6 +54,12 @@ def check_folder(folder: Path) -> Iterator[Check]:
 def check_lesson(lesson: Lesson, folder: Path) -> Check:
     """Check of a lesson in its folder, where other lessons and models may be."""
     check = Check(lesson, [], [])
+    planned = sum(step.minutes or 0 for step in lesson.steps)
+    if planned > lesson.minutes:
+        words = Message(
+            "the minutes of its steps are {planned}, its own {minutes}", planned=planned, minutes=lesson.minutes
+        )
+        check.faults.append(str(error_at(lesson.file, 1, words)))
     state: State | None = None
     for step in lesson.steps:
         state = step.state or state
@@ -61,6 +68,8 @@ def check_lesson(lesson: Lesson, folder: Path) -> Check:
             subject = subject_of(lesson, state, folder)
             for link in step.links:
                 _follow(link, lesson, folder)
+            for light in step.lights:
+                light.require(subject, state)
             if step.question is not None:
                 step.question.wording(subject)
                 if step.question.answer(subject).right is None:
@@ -89,6 +98,8 @@ def subject_of(lesson: Lesson, state: State, folder: Path) -> Subject:
     Raises:
         ValueError: the model cannot be opened, or the state does not fit it.
     """
+    if state.trained:
+        return trained_subject(state)
     name = state.parameters.get("model", lesson.model)
     bundled = CHECKPOINTS / name
     inside = bundled.parent == CHECKPOINTS and (bundled / "config.json").is_file()

@@ -12,6 +12,7 @@ import yaml
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
+from model.lessons.light import Light
 from model.lessons.questions import Question
 from model.lessons.state import State
 from model.message import InputError, Message
@@ -22,6 +23,7 @@ LARGEST = 200_000  # bytes of a file
 LONGEST_RECORD = 4000  # characters of a front matter, a question
 MOST = 200  # files of a folder
 LANGUAGES = ("en", "zh")
+BLOCKS = ("state", "question", "light", "notes")  # that a step may have, beside its text
 PARAGRAPHS = {"paragraph_open", "paragraph_close", "inline", "fence"}
 LISTS = {f"{name}_{end}" for name in ("bullet_list", "ordered_list", "list_item") for end in ("open", "close")}
 STYLES: dict[str, Style] = {"strong": "strong", "em": "emphasis", "link": "link"}
@@ -48,13 +50,20 @@ class Paragraph:
 
 @dataclass(frozen=True)
 class Step:
-    """Step of a lesson. state: None where the one of before stays. line: of its title in the file."""
+    """Step of a lesson.
+
+    state: None where the one of before stays. line: of its title in the file. lights: what is lit up in it. notes: for
+    the teacher alone. minutes: that it is planned to take, None where nothing says so.
+    """
 
     title: str
     paragraphs: tuple[Paragraph, ...]
     state: State | None
     question: Question | None
     line: int
+    lights: tuple[Light, ...] = ()
+    notes: tuple[Paragraph, ...] = ()
+    minutes: int | None = None
 
     @property
     def links(self) -> list[str]:
@@ -190,21 +199,65 @@ def _steps(body: str, file: str) -> Iterator[Step]:
         if tokens[start].tag != "h2":
             raise error_at(file, line, Message("a step begins with ## and its title: there are no other headings"))
         title = "".join(span.content for span in _spans(tokens[start + 1], file))
-        own, question = None, None
-        for token in (each for each in tokens[start + 3 : end] if each.type == "fence"):
-            first = _line(token)
-            if token.info.strip() == "state" and own is None:
-                state = own = _checked(State.read, token.content, file=file, line=first + 1)
-            elif token.info.strip() == "question" and question is None and state is not None:
-                record = _record(token.content, file, first)
-                question = _checked(Question.read, record, state, file=file, line=first + 1)
-            else:
-                raise error_at(
-                    file, first, Message("a step has one ```state and perhaps after it one ```question: no other block")
-                )
+        inside = tokens[start + 3 : end]
+        blocks = _blocks(inside, file)
+        own = _state(blocks, file)
+        state = own or state
         if state is None:
             raise error_at(file, line, Message("the first step needs an address in a block ```state"))
-        yield Step(title, tuple(_paragraphs(tokens[start + 3 : end], file)), own, question, line)
+        notes, minutes = _notes(blocks, file)
+        question, lights = _question(blocks, state, file), _lights(blocks, file)
+        yield Step(title, tuple(_paragraphs(inside, file)), own, question, line, lights, notes, minutes)
+
+
+def _blocks(tokens: Sequence[Token], file: str) -> dict[str, Token]:
+    """Fenced blocks of a step, by what they are called."""
+    blocks: dict[str, Token] = {}
+    for token in tokens:
+        if token.type == "fence":
+            name = token.info.strip()
+            if name not in BLOCKS or name in blocks:
+                problem = Message("a step has at most one block each of {names}, and no other", names=", ".join(BLOCKS))
+                raise error_at(file, _line(token), problem)
+            blocks[name] = token
+    return blocks
+
+
+def _state(blocks: dict[str, Token], file: str) -> State | None:
+    if (token := blocks.get("state")) is None:
+        return None
+    state: State = _checked(State.read, token.content, file=file, line=_line(token) + 1)
+    return state
+
+
+def _question(blocks: dict[str, Token], state: State, file: str) -> Question | None:
+    if (token := blocks.get("question")) is None:
+        return None
+    first = _line(token)
+    question: Question = _checked(Question.read, _record(token.content, file, first), state, file=file, line=first + 1)
+    return question
+
+
+def _lights(blocks: dict[str, Token], file: str) -> tuple[Light, ...]:
+    if (token := blocks.get("light")) is None:
+        return ()
+    lines = enumerate(token.content.split("\n"), _line(token) + 1)
+    return tuple(_checked(Light.read, content, file=file, line=line) for line, content in lines if content.strip())
+
+
+def _notes(blocks: dict[str, Token], file: str) -> tuple[tuple[Paragraph, ...], int | None]:
+    """Notes of a step, and its minutes, which may stand in their first line."""
+    if (token := blocks.get("notes")) is None:
+        return (), None
+    first, _end, rest = token.content.partition("\n")
+    name, colon, text = (part.strip() for part in first.partition(":"))
+    minutes = None
+    if name == "minutes" and colon:
+        if not (text.isascii() and text.isdigit() and 0 < int(text[:4]) < 1000):
+            raise error_at(file, _line(token) + 1, Message("{name} is missing, or is no whole number", name=name))
+        minutes = int(text)
+    body = "\n" * (_line(token) + 1) + rest if colon and minutes else "\n" * _line(token) + token.content
+    return tuple(_paragraphs(MarkdownIt("commonmark", {"html": False}).parse(body), file)), minutes
 
 
 def _checked(read: Any, *content: Any, file: str, line: int) -> Any:

@@ -23,7 +23,8 @@ TIE = 0.05  # two candidates this near to each other, as a share of the better o
 SAME = 1e-4  # the share by which a number that nothing changed may differ
 MOST_OPTIONS = 8  # tokens or cells to choose among
 RANKED = 4  # tokens that may come next
-NAMES = ("kind", "of", "attention", "layer", "head", "query", "change", "most", "tolerance", "hints")
+NAMES = ("kind", "of", "attention", "layer", "head", "query", "change", "most", "value", "tolerance", "hints")
+CURVES = {"loss": "loss", "validation": "validation", "right": "exact match"}  # of a run, by what a step is asked of
 MEASURED = ("entropy", "loss", "translation")
 
 
@@ -33,8 +34,9 @@ class Question:
 
     kind: "key": at which key a query looks most; "change": what becomes of `of` under `change`; "next": which token
     comes next; "token": which token has the most of `of`, or the least; "number": `of` within `tolerance`; "head":
-    which head of a kind has the largest metric `of`, or the smallest; "cell": the largest weight of a head. change:
-    "unscaled", "shuffled", or changes as in an address.
+    which head of a kind has the largest metric `of`, or the smallest; "cell": the largest weight of a head; "step": the
+    first step of the training at which `of` is below `value`, or, of "right", not below. change: "unscaled",
+    "shuffled", or changes as in an address.
     hints: a nudge and a suggestion; the third is the answer.
     """
 
@@ -47,6 +49,7 @@ class Question:
     query: int = 0
     change: str = ""
     most: bool = True
+    value: float = 0.0
     tolerance: float = 0.1
 
     @classmethod
@@ -71,6 +74,9 @@ class Question:
         _require_one_of("of", values["of"], OF[values["kind"]])
         if type(values.get("most", True)) is not bool:
             raise InputError("most must be true or false")
+        value = values.get("value", 0.0)
+        if type(value) not in (int, float) or not math.isfinite(value) or (values["kind"] == "step") != (value > 0):
+            raise InputError("value ({value!r}) must be a number above 0, for the kind step alone", value=value)
         tolerance = values.get("tolerance", 0.1)
         if type(tolerance) not in (int, float) or not 0 < tolerance <= 1:
             raise InputError("tolerance ({value!r}) must be above 0 and at most 1", value=tolerance)
@@ -315,6 +321,23 @@ def _translation(question: Question, subject: Subject) -> Answer:
     return Answer(options, (0.0, 0.0), int(texts[0] == texts[1]))
 
 
+def _step(question: Question, subject: Subject) -> Answer:
+    """First step of the run at which the curve is on the right side of the value."""
+    if subject.run is None:
+        raise InputError("a question of the kind step needs a state with training and training_step")
+    steps, values = subject.run.curves.get(CURVES[question.of])
+    reached = steps[values >= question.value if question.of == "right" else values < question.value]
+    if not len(reached):
+        latest = f"{values[-1]:.3g}" if len(values) else "-"
+        raise InputError(
+            "the training has not come that far: {name} is {latest}, asked is {value:g}; train on",
+            name=CURVES[question.of],
+            latest=latest,
+            value=question.value,
+        )
+    return Answer((), (float(reached[0]),), 0, question.tolerance)
+
+
 ANSWERS: dict[str, Callable[[Question, Subject], Answer]] = {
     "key": _key,
     "change": _change,
@@ -323,6 +346,7 @@ ANSWERS: dict[str, Callable[[Question, Subject], Answer]] = {
     "number": _number,
     "head": _head,
     "cell": _cell,
+    "step": _step,
 }
 # What a kind of question may be of.
 OF: dict[str, tuple[str, ...]] = {
@@ -331,6 +355,7 @@ OF: dict[str, tuple[str, ...]] = {
     "token": ("length", "loss"),
     "number": MEASURED[:2],
     "head": tuple(METRICS),
+    "step": tuple(CURVES),
 }
 
 
@@ -361,6 +386,8 @@ def _wording(question: Question, subject: Subject) -> Message:
     if kind == "number":
         quantity, percent = _quantity(question), round(100 * question.tolerance)
         return Message("How large is {quantity}? (Right within {percent} %)", quantity=quantity, percent=percent)
+    if kind == "step":
+        return _step_wording(question)
     if kind == "token" and question.of == "loss":
         most = Message("Which token is the hardest to foresee after, by its loss?")
         return most if question.most else Message("Which token is the easiest to foresee after, by its loss?")
@@ -370,6 +397,27 @@ def _wording(question: Question, subject: Subject) -> Message:
     if question.most:
         return Message("Find the head with most of this: {metric}.", metric=METRIC_NAMES[question.of])
     return Message("Find the head with least of this: {metric}.", metric=METRIC_NAMES[question.of])
+
+
+def _step_wording(question: Question) -> Message:
+    value, percent = f"{question.value:g}", round(100 * question.tolerance)
+    if question.of == "loss":
+        return Message(
+            "At which step is the training's loss below {value} for the first time? (Right within {percent} %)",
+            value=value,
+            percent=percent,
+        )
+    if question.of == "validation":
+        return Message(
+            "After which step is the loss on unseen texts first measured below {value}? (Right within {percent} %)",
+            value=value,
+            percent=percent,
+        )
+    return Message(
+        "After which step are {share} % of unseen texts first answered without a mistake? (Right within {percent} %)",
+        share=f"{100 * question.value:g}",
+        percent=percent,
+    )
 
 
 def _where(question: Question) -> Message:

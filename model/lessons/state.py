@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import cast, get_args
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
@@ -12,6 +12,8 @@ from model.inference.models import Translator
 from model.inference.text_model import TextModel
 from model.message import InputError
 from model.text.tokenizer import Tokens
+from model.training.demonstration import DEMONSTRATIONS
+from model.training.live.runs import Run
 
 PAGES = (
     *("map", "positions", "attention", "masks", "residual", "feed_forward", "predictions"),
@@ -19,14 +21,16 @@ PAGES = (
 )
 FIRST_PAGES = ("", "first")  # names of the map in an address
 NUMBERS = ("layer", "head", "query")  # which count from 0, as in every address
-FRAME = ("language", "lesson", "step")  # of whoever reads an address, and not of what it shows
+FRAME = ("language", "lesson", "step", "run")  # of whoever reads an address, and not of what it shows
+# What a state may hide, so that a learner sees one thing at a time.
+CONTROLS = ("sidebar", "model", "training", "menu", "header", "texts", "choices", "more", "explanations")
 LONGEST = 4000  # characters of a value
 
 
 @dataclass(frozen=True)
 class State:
-    """Page, and parameters by their names: model, source, target, layer, head, query, attention, changes, and choices
-    of pages, which are known there alone.
+    """Page, and parameters by their names: model, source, target, layer, head, query, attention, changes, hide,
+    training with training_step, and choices of pages.
     """
 
     page: str
@@ -55,7 +59,13 @@ class State:
             if name in NUMBERS and not (value.isascii() and value.isdigit() and len(value) < 6):
                 raise InputError("{name} ({value!r}) must be a whole number, from 0", name=name, value=value[:20])
         read_changes(parameters.get("changes", ""))
-        return cls(page, parameters)
+        state = cls(page, parameters)
+        for name in state.hidden:
+            if name not in CONTROLS:
+                known = ", ".join(CONTROLS)
+                raise InputError("hide ({name!r}) must be one of {names}", name=name[:20], names=known)
+        state._require_training()
+        return state
 
     @property
     def address(self) -> str:
@@ -67,6 +77,31 @@ class State:
         return int(self.parameters[name]) if name in self.parameters else None
 
     @property
+    def hidden(self) -> tuple[str, ...]:
+        """Names of the controls that are hidden, of CONTROLS."""
+        return tuple(name for name in self.parameters.get("hide", "").split(",") if name)
+
+    @property
+    def trained(self) -> tuple[str, int] | None:
+        """Demonstration whose model is shown, and the step to which it is trained; None: another model."""
+        if (name := self.parameters.get("training")) is None:
+            return None
+        return name, int(self.parameters.get("training_step", "0"))
+
+    def _require_training(self) -> None:
+        name, step = (self.parameters.get(each) for each in ("training", "training_step"))
+        if name is None and step is None:
+            return
+        if name not in DEMONSTRATIONS:
+            known = ", ".join(DEMONSTRATIONS)
+            raise InputError("training ({name!r}) must be one of {names}", name=str(name)[:20], names=known)
+        total = DEMONSTRATIONS[name].steps
+        if step is not None and not (step.isascii() and step.isdigit() and len(step) < 6 and int(step) <= total):
+            raise InputError(
+                "training_step ({step!r}) must be a whole number, at most {total}", step=step[:20], total=total
+            )
+
+    @property
     def changes(self) -> tuple[AttentionChange, ...]:
         """What-if changes to the pass."""
         return read_changes(self.parameters.get("changes", ""))
@@ -74,12 +109,16 @@ class State:
 
 @dataclass(frozen=True)
 class Subject:
-    """What a question is asked of: a model, the tokens that are there, and the trace of its pass over them."""
+    """What a question is asked of: a model, the tokens that are there, and the trace of its pass over them.
+
+    run: in which the model is being trained, if it is.
+    """
 
     model: TextModel
     trace: Trace
     source: Tokens
     target: Tokens | None
+    run: Run | None = None
 
     @classmethod
     def of(cls, model: TextModel, state: State) -> Subject:
@@ -102,7 +141,7 @@ class Subject:
         if not changes:
             return self
         with intervening(self.model.network, (*self.trace.changes, *changes)):
-            return Subject(self.model, self.model.trace_tokens(self.source, self.target), self.source, self.target)
+            return replace(self, trace=self.model.trace_tokens(self.source, self.target))
 
     @property
     def attentions(self) -> list[AttentionKind]:

@@ -55,6 +55,11 @@ class Demonstration:
     network: Mapping[str, Any] = field(default_factory=dict)
 
     @property
+    def steps(self) -> int:
+        """Number of its steps."""
+        return self.settings.steps or 0
+
+    @property
     def source(self) -> Source:
         """Training data, as in a training record."""
         return Source(f"task:{self.task}:{self.pairs}", CODE_LICENCE)
@@ -87,3 +92,5 @@ REVERSE = Demonstration(
     text="transformer",
     network={"dropout": 0.0},
 )
+
+DEMONSTRATIONS = {"reverse": REVERSE}  # by the names that addresses have

@@ -26,6 +26,7 @@ from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
 from viz.i18n.format import as_sentence, count_text, duration, literal, page_name
 from viz.pages.lessons import strip as lesson_strip
+from viz.pages.lessons import trained_state
 from viz.state import (
     assumptions,
     browsers,
@@ -40,7 +41,7 @@ from viz.state import (
 from viz.state.saved_page import Choices
 from viz.state.session import Key, Session, choose, current_session
 from viz.ui import long_text
-from viz.ui.parts import explain_figure, foreign_code, mount, no_views
+from viz.ui.parts import Views, explain_figure, foreign_code, mount, no_views
 from viz.web.modules import base_path
 
 if TYPE_CHECKING:
@@ -91,9 +92,10 @@ def main() -> None:
             session.address.set(name, value)
     chosen = st.navigation({**pages, "": [named]}, position="hidden").url_path or FIRST
     session.address.sync()
-    lesson_strip.begin(session)
-    session.rerun_requested = False
     session.browser = browsers.browser()
+    lesson_strip.begin(session)
+    lesson_strip.hide(session)
+    session.rerun_requested = False
     if not session.runs:
         shutdown.tell(session)
     with st.sidebar:
@@ -215,9 +217,9 @@ def arrange(session: Session, model: TextModel, page: str, trained: bool) -> Non
     foreign_code.set(model.network.code)
     with bar:
         places = input_bar.show_controls(model)
-    views = no_views
+    views: Views = no_views
     with controls, telling():
-        views = drawn_by.page(model)
+        views = trained_state.watched(session, lesson, drawn_by.page(model))
     stage = PageLayout(model, trained, views, catalogue.language(), page)
     from model.runtime.errors import device_trouble
 

@@ -75,6 +75,10 @@ class Film:
         with self._lock:
             return list(self.keys)
 
+    def keys_until(self, step: int) -> list[KeyFrame]:
+        """Key frames up to a step: one at least, that of the beginning."""
+        return [key for key in self.key_frames if key.step <= step]
+
     def still(self) -> AbstractContextManager[object]:
         """Context in which no frame comes or goes, so that what is read in it belongs together."""
         return self._lock

@@ -191,6 +191,22 @@ class LiveTraining:
 
         self._do(want)
 
+    def go_to(self, step: int) -> None:
+        """Train to a step of the run and wait there; to one that is past from the key frame before it, and steps after
+        that are forgotten.
+        """
+
+        def go() -> None:
+            recorded = self.recorded
+            if step < recorded.steps_done:
+                recorded.rewind(recorded.run.film.keys_until(step)[-1])
+                self._speeds.clear()
+                self._view_is_old = True
+            self._ended, self._watched = False, True
+            self._want(step)
+
+        self._do(go, at_once=True)
+
     def watch_batches(self, tokens: int) -> None:
         """Take batches of so many tokens from the next `advance` on.
 

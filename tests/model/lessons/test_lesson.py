@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from model.lessons.lesson import Paragraph, Span, parse, read_folder, read_lesson
+from model.lessons.light import Light
 from model.lessons.state import State
 from model.message import InputError
 
@@ -35,6 +36,28 @@ def test_a_lesson_has_its_front_matter_and_its_steps():
     assert question.hints == ("a nudge", "a suggestion")
 
 
+def test_a_step_has_notes_lights_and_hidden_controls():
+    notes = "```notes\nminutes: 4\n\nAsk *first*.\n\n- then wait\n```\n"
+    blocks = f"{notes}```light\ntoken: red\n\nhead: 2.10\ncontrol: More\n```\n"
+    state = "```state\n/attention?layer=2&hide=more,header\n```\n"
+    (step,) = lesson(f"## One\n\n{state}\nText.\n\n{blocks}").steps
+    assert step.minutes == 4
+    assert [paragraph.spans[0].content for paragraph in step.notes] == ["Ask ", "then wait"]
+    assert [paragraph.spans[0].content for paragraph in step.paragraphs] == ["Text."]
+    assert step.lights == (Light("token", "red"), Light("head", "2.10"), Light("control", "More"))
+    assert step.lights[1].place == (2, 10)
+    assert step.state.hidden == ("more", "header")
+    (other,) = lesson(f"## One\n{state}```notes\nRemember: wait.\n```\n").steps
+    assert (other.minutes, len(other.notes)) == (None, 1)
+
+
+def test_a_state_may_be_of_a_training():
+    (step,) = lesson("## One\n```state\n/training?training=reverse&training_step=200\n```\n").steps
+    assert step.state.trained == ("reverse", 200)
+    assert State.read("/?training=reverse").trained == ("reverse", 0)
+    assert State.read("/?source=a").trained is None
+
+
 @pytest.mark.parametrize(
     ("text", "line", "words"),
     [
@@ -56,8 +79,17 @@ def test_a_lesson_has_its_front_matter_and_its_steps():
         (HEAD + "## A\n```state\n/nowhere?layer=2\n```\n", 10, "no page 'nowhere'"),
         (HEAD + "## A\n```state\n/attention?layer=two\n```\n", 10, "layer ('two') must be a whole number"),
         (HEAD + "## A\n```state\n/masks?changes=decoder:off\n```\n", 10, "'decoder:off' is no change"),
-        (HEAD + "## A\n" + STATE + STATE, 12, "no other block"),
-        (HEAD + "## A\n" + STATE + "```python\nprint()\n```\n", 12, "no other block"),
+        (HEAD + "## A\n```state\n/?hide=more,all\n```\n", 10, "hide ('all') must be one of sidebar"),
+        (HEAD + "## A\n```state\n/?training=sort\n```\n", 10, "training ('sort') must be one of reverse"),
+        (HEAD + "## A\n```state\n/?training=reverse&training_step=9999\n```\n", 10, "at most 1500"),
+        (HEAD + "## A\n```state\n/?training_step=9\n```\n", 10, "training ('None')"),
+        (HEAD + "## A\n" + STATE + "```light\ntoken: a\nhead: 2\n```\n", 14, "two numbers with a point"),
+        (HEAD + "## A\n" + STATE + "```light\nlamp: a\n```\n", 13, "lights nothing"),
+        (HEAD + "## A\n" + STATE + "```notes\nminutes: four\n```\n", 13, "minutes is missing"),
+        (HEAD + "## A\n" + STATE + "```notes\nminutes: 4\n> said\n```\n", 14, "only paragraphs and lists"),
+        (HEAD + "## A\n" + STATE + "```notes\nText\n\n> said\n```\n", 15, "only paragraphs and lists"),
+        (HEAD + "## A\n" + STATE + STATE, 12, "at most one block"),
+        (HEAD + "## A\n" + STATE + "```python\nprint()\n```\n", 12, "and no other"),
         (HEAD + "## A\n" + STATE + QUESTION.replace("kind: key", "kind: guess"), 13, "kind ('guess')"),
         (HEAD + "## A\n" + STATE + QUESTION.replace("query", "qurey"), 13, "'qurey'"),
         (HEAD + "## A\n" + STATE + QUESTION.replace(", a suggestion", ""), 13, "hints must be two"),

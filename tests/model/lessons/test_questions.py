@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -13,7 +14,9 @@ from model.inference.text_model import TextModel
 from model.lessons.check import CHECKPOINTS
 from model.lessons.questions import Answer, Question, largest
 from model.lessons.state import State, Subject
+from model.lessons.trained import rehearsal, trained_subject
 from model.message import InputError
+from model.training.demonstration import DEMONSTRATIONS, REVERSE
 
 TEXT = "She bought a red car yesterday."
 STATE = State("attention", {"source": TEXT, "attention": "cross", "layer": "2", "head": "6", "query": "7"})
@@ -207,3 +210,28 @@ def test_a_head_that_is_not_there_is_refused(record, words, subject):
 def test_a_question_that_cannot_be_is_refused(record):
     with pytest.raises(InputError):
         question(**record)
+
+
+def test_the_step_asked_for_is_that_of_the_run_and_goes_back_with_it(monkeypatch):
+    """Trained here from the demonstration's seed, twice: to an earlier step from a key frame, and the same again."""
+    monkeypatch.setitem(DEMONSTRATIONS, "reverse", replace(REVERSE, pairs=600))
+    rehearsal.cache_clear()
+    state = State("training", {"training": "reverse", "training_step": "12"})
+    subject = trained_subject(state)
+    steps, losses = subject.run.curves.get("loss")
+    assert steps.tolist() == list(range(1, 13))
+    assert subject.target.labels[-1] == "t"  # the right answer: rem…snart
+    value = float(losses[6:].max()) + 0.001
+    first = next(int(step) for step, loss in zip(steps, losses, strict=True) if loss < value)
+    asked = question(kind="step", of="loss", value=value, tolerance=0.2)
+    answer = asked.answer(subject)
+    assert answer.measures == (first,)
+    assert answer.judge(first)
+    assert not answer.judge(first * 1.5)
+    earlier = trained_subject(State("training", {"training": "reverse", "training_step": "11"}))
+    assert earlier.run.curves.latest("loss") == pytest.approx(losses[10], rel=1e-3)
+    with pytest.raises(InputError, match="not come that far"):
+        question(kind="step", of="loss", value=0.001).answer(subject)
+    with pytest.raises(InputError, match="needs a state with training"):
+        asked.answer(Subject(subject.model, subject.trace, subject.source, subject.target))
+    rehearsal.cache_clear()

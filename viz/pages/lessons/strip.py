@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
@@ -14,12 +14,14 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from model.message import Message
+from model.training.demonstration import DEMONSTRATIONS
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
 from viz.i18n.format import as_sentence, in_turn, literal, significant, token_code, token_sign
 from viz.i18n.messages import in_language
+from viz.pages.lessons import before, trained_state
 from viz.pages.lessons.shelf import lesson_named
-from viz.state import shown_model, texts
+from viz.state import shown_model, texts, training
 from viz.state.position_override import PositionSetting
 from viz.state.session import Key, Parameter, Session, current_session
 
@@ -30,7 +32,22 @@ if TYPE_CHECKING:
 
 HINTS = 3  # a nudge, a suggestion, the answer
 STYLE = Path(__file__).parent / "strip.css"
-PLACED = (*PositionSetting, "changes", Key.MODEL, Key.SOURCE, Key.TARGET, *Parameter)  # that are no choice of a page
+HIDE = "hide"  # in the address: names of controls that are hidden while a lesson is open
+TRAINED = (trained_state.Part.NAME, trained_state.Part.STEP)
+# Parameters that are no choice of a page.
+PLACED = (*PositionSetting, "changes", Key.MODEL, Key.SOURCE, Key.TARGET, *Parameter, HIDE, *TRAINED)
+# What is hidden, by the names that a lesson has for it.
+HIDDEN = {
+    "sidebar": '[data-testid="stSidebar"], [data-testid="stHeader"], [data-testid="stExpandSidebarButton"]',
+    "model": '[data-testid="stSidebar"] .stSelectbox',
+    "training": ".st-key-training_box",
+    "menu": ".st-key-page_file",
+    "header": ".st-key-input_bar",
+    "texts": ".st-key-texts",
+    "choices": '[class*="st-key-choices_"], [class*="st-key-rest_"]',
+    "more": '[class*="st-key-more_"], [class*="st-key-rest_"]',
+    "explanations": '.stMain [class*="explanation"]',
+}
 SIGNS = {"strong": "**", "emphasis": "*", "": "", "link": ""}
 
 
@@ -67,26 +84,34 @@ def progress(lesson: Lesson) -> Progress:
 def open_step(lesson: Lesson, number: int) -> None:
     """Show a step, and its state on its page. In a callback, or before widgets are drawn."""
     session = current_session()
+    before.remember(session)
     session.address.set(Part.LESSON, lesson.name)
     session.address.set(Part.STEP, str(number + 1))
-    states = [step.state for step in lesson.steps[: number + 1] if step.state is not None]
-    apply_state(session, lesson, states[-1])
-    st.session_state[Part.PAGE] = states[-1].page
+    states = [step.state for step in lesson.steps if step.state is not None]
+    state = state_of(lesson, number)
+    for name in {name for each in states for name in each.parameters} - {*state.parameters, *PLACED}:
+        session.address.set(name, None)  # what another step has chosen is no choice of this one
+        st.session_state.pop(name, None)
+    apply_state(session, lesson, state)
+    st.session_state[Part.PAGE] = state.page
     session.rerun_requested = True
+
+
+def state_of(lesson: Lesson, number: int) -> State:
+    """State of a step: its own, or that of the last step before it that has one."""
+    return [step.state for step in lesson.steps[: number + 1] if step.state is not None][-1]
 
 
 def apply_state(session: Session, lesson: Lesson, state: State) -> None:
     """Model, texts, selection, changes and choices of a state; texts and changes that it leaves out are as at first."""
     given = state.parameters
-    name = given.get(Key.MODEL, lesson.model)
-    if name != st.session_state.get(Key.MODEL):
-        shown_model.show(name)
-    with session.texts.lock:
-        session.texts.by_model.pop(name, None)
-    for key in (Key.SOURCE, Key.TARGET):
-        texts.write(key, given.get(key, ""))
-        if key not in given:
-            session.texts.typed.pop(key, None)
+    if state.trained:
+        trained_state.train_to(session, *state.trained)
+        source = given.get(Key.SOURCE, DEMONSTRATIONS[state.trained[0]].text)
+        texts.write(Key.SOURCE, source)
+        texts.write(Key.TARGET, given.get(Key.TARGET, ""))
+    else:
+        show_texts(session, given.get(Key.MODEL, lesson.model), given)
     session.select(**{each.value: int(given[each]) for each in Parameter if each in given})
     if state.changes:
         session.change(state.changes)
@@ -95,23 +120,44 @@ def apply_state(session: Session, lesson: Lesson, state: State) -> None:
     for setting in PositionSetting:
         session.address.set(setting, given.get(setting))
     session.override = None
+    session.address.set(HIDE, given.get(HIDE))
     for each, value in given.items():
         if each not in PLACED:
             session.address.set(each, value)
             session.address.pending_choices[each] = value
 
 
+def show_texts(session: Session, name: str, given: Mapping[str, str]) -> None:
+    """The model of this name, with these texts; one that is left out is as at first."""
+    for each in TRAINED:
+        session.address.set(each, None)
+    if name != st.session_state.get(Key.MODEL):
+        shown_model.let_go()
+        shown_model.show(name)
+    with session.texts.lock:
+        session.texts.by_model.pop(name, None)
+    for key in (Key.SOURCE, Key.TARGET):
+        texts.write(key, given.get(key, ""))
+        if key not in given:
+            session.texts.typed.pop(key, None)
+
+
 def begin(session: Session) -> None:
     """Open the step that the address of a new window asks for; what else it says of model and texts counts."""
     name = st.query_params.get(Part.LESSON)
-    if session.runs or not name or (lesson := lesson_named(name)) is None:
+    if session.runs:
         return
+    if not name or (lesson := lesson_named(name)) is None:
+        trained_state.begin(session)
+        return
+    before.remember(session)
     number = number_of(lesson, st.query_params.get(Part.STEP))
     if set(st.query_params) <= {Part.LESSON, Part.STEP, Key.LANGUAGE}:
         open_step(lesson, number)
     else:
         session.address.set(Part.LESSON, lesson.name)
         session.address.set(Part.STEP, str(number + 1))
+        trained_state.begin(session)
 
 
 def number_of(lesson: Lesson, text: str | None) -> int:
@@ -128,10 +174,22 @@ def follow(page: str) -> None:
         st.switch_page(f"viz/pages/{wanted}/page.py", query_params=parameters)
 
 
-def close() -> None:
-    """End the lesson; the page and its texts stay."""
-    for name in (Part.LESSON, Part.STEP):
-        current_session().address.set(name, None)
+def close(lesson: Lesson) -> None:
+    """End the lesson: what it had put away comes back; the page stays."""
+    session = current_session()
+    for name in (Part.LESSON, Part.STEP, HIDE):
+        session.address.set(name, None)
+    before.give_back(session, lesson.model)
+
+
+def hide(session: Session) -> None:
+    """Hide the controls that the lesson's step, or the address, names."""
+    names = (session.address.get(HIDE) or "").split(",")
+    selectors = [HIDDEN[name] for name in names if name in HIDDEN]
+    if selectors and session.address.get(Part.LESSON):
+        st.html(
+            f"<style>:root:not([data-presenting]) :is({', '.join(selectors)}) {{ display: none !important; }}</style>"
+        )
 
 
 # The panel.
@@ -149,10 +207,11 @@ def panel(session: Session, place: DeltaGenerator) -> None:
         head = st.container(key="lesson_head", horizontal=True, vertical_alignment="center")
         count = _("step {number} of {count}").format(number=number + 1, count=len(lesson.steps))
         head.caption(literal(f"{lesson.title} · {count}"))
-        head.button(_("End lesson"), key="lesson_end", type="tertiary", on_click=close)
+        head.button(_("End lesson"), key="lesson_end", type="tertiary", on_click=partial(close, lesson))
         st.markdown(f"**{literal(step.title)}**")
         st.markdown(markdown(step.paragraphs))
-        if step.question is not None and session.traced_input is not None:
+        waiting = trained_state.awaited(session) is not None
+        if step.question is not None and session.traced_input is not None and not waiting:
             show_question(session, lesson, number, step.question)
         row = st.container(horizontal=True, vertical_alignment="center")
         row.button(_("Back"), key="lesson_back", disabled=not number, on_click=partial(open_step, lesson, number - 1))
@@ -164,6 +223,9 @@ def panel(session: Session, place: DeltaGenerator) -> None:
                 right=sum(first.values()), all=len(first)
             )
             row.caption(words, width="content")
+        if words := before.sentence(session):
+            st.caption(words)
+    before.look_after(session)
 
 
 def markdown(paragraphs: Sequence[Paragraph]) -> str:
@@ -204,17 +266,19 @@ def show_question(session: Session, lesson: Lesson, number: int, question: Quest
     from model.lessons.state import Subject
 
     now = session.current
-    subject = Subject(now.model, now.trace, now.source, now.target)
+    live = training.training(session) if session.training.step is not None else None
+    subject = Subject(now.model, now.trace, now.source, now.target, live.current if live else None)
 
     def words_and_answer() -> tuple[Message, Answer]:
         return question.wording(subject), question.answer(subject)
 
     try:
-        sentence, answer = session.cached("lesson_question", (now.trace, question), words_and_answer)
+        made_of = now.trace, question, session.training.step
+        sentence, answer = session.cached("lesson_question", made_of, words_and_answer)
     except ValueError as error:  # another model, or a text that is too short for it
         st.info(as_sentence(translate_error(error)))
         return
-    if now.model.name != lesson.model:
+    if live is None and now.model.name != lesson.model:
         words = _("The lesson was written for {model}; {name} answers here.")
         st.caption(words.format(model=literal(lesson.model), name=literal(now.model.name)))
     st.markdown(f"**{literal(in_language(sentence.replacing('▁', '·')))}**")

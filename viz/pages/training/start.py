@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import streamlit as st
 
 from model.data.sources import Source, TrainingData
@@ -11,17 +9,16 @@ from model.inference.text_model import TextModel
 from model.network.config import TransformerConfig
 from model.runtime.device import choose_device
 from model.training.demonstration import REVERSE, fresh
-from model.training.live.live_training import LiveTraining
 from model.training.settings import TrainingSettings
 from viz.i18n.catalogue import _
-from viz.state import shown_model, texts, training
+from viz.state import shown_model, training
 from viz.state.checkpoints import checkpoint_names
+from viz.state.demonstration import begin_demonstration, begin_on_text
 from viz.state.session import Key, Session, current_session
 from viz.ui.parts import Drawing
 
 PART = "training_part"  # in the address: the part of the page
 NEW = "new"  # name of a model from nothing until it is saved
-FEW = 1000  # pairs; batches of more are no larger
 
 
 def start(
@@ -39,40 +36,16 @@ def start(
     device = model.device if model else choose_device()
     needed = training.trainings().require_room(training.own_key(current_session()), config, material, settings, device)
     first_model = model or fresh(NEW, config, material, settings.seed)
-    _run(first_model, material, settings, source, "" if model else material.example, needed)
+    begin_on_text(first_model, material, settings, source, "" if model else material.example, needed).run()
 
 
 def demonstrate() -> None:
     """The demonstration, from nothing: begun, running, and seen on the text that shows it best."""
     session = current_session()
-    few, some, _probe = replace(REVERSE, pairs=min(FEW, REVERSE.pairs)).begin()
-    try:
-        needed = training.trainings().require_room(
-            training.own_key(session), few.config, some, REVERSE.settings, few.device
-        )
-    except ValueError as error:
-        session.message = str(error)
-        return
-    session.message = ""
-    model, material, _probe = REVERSE.begin()
-    session.address.set(Key.KIND, "cross")
-    session.address.pending_choices[Key.KIND] = "cross"
-    try:
-        _run(model, material, REVERSE.settings, REVERSE.source, REVERSE.text, needed)
-    except ValueError as error:  # somebody else was promised the memory meanwhile
-        session.message = str(error)
-
-
-def _run(
-    model: TextModel, material: TrainingData, settings: TrainingSettings, source: Source, text: str, needed: int
-) -> LiveTraining:
-    session = current_session()
-    if text:
-        texts.write_first(session, model, text)
-    live = training.begin(session, model, material, settings, source, text, needed)
-    live.run()
-    session.rerun_requested = True
-    return live
+    if (live := begin_demonstration(session, REVERSE)) is not None:
+        session.address.set(Key.KIND, "cross")
+        session.address.pending_choices[Key.KIND] = "cross"
+        live.run()
 
 
 def offer_begin() -> None:
