@@ -231,7 +231,7 @@ class RunningText:
     ) -> None:
         if others is None and len(text) * validation_percent < 100:
             raise InputError(
-                "the text has {count} characters: too few to keep {validation_percent} % of them for validation",
+                "the text has {count} characters: too few for validation to have {validation_percent} %",
                 count=len(text),
                 validation_percent=validation_percent,
             )
