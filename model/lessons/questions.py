@@ -414,7 +414,7 @@ def _step_wording(question: Question) -> Message:
             percent=percent,
         )
     return Message(
-        "After which step are {share} %, or more, of unseen texts answered without a mistake? (Right within {percent} %)",
+        "After which step are {share} %, or more, of unseen texts without a mistake? (Right within {percent} %)",
         share=f"{100 * question.value:g}",
         percent=percent,
     )
