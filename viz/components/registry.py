@@ -6,6 +6,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -33,12 +34,23 @@ export default (given) => mount({name}, module, given);
 """
 
 
-def component(name: str) -> Callable[..., Any]:
+@dataclass(frozen=True)
+class Component:
+    """Component of the module viz/{name}.js; a call mounts it."""
+
+    name: str
+    mount: Callable[..., Any]
+    style: str
+
+    def __call__(self, **given: Any) -> Any:
+        return self.mount(**given)
+
+
+def component(name: str) -> Component:
     """The component of the module viz/{name}.js, with its style and those of what it imports."""
     script = loader(name, f"{base_path()}/web/{version()}/")
     style = "".join(each.read_text("utf-8") for each in styles(f"{name}.js"))
-    mount: Callable[..., Any] = st.components.v2.component(f"vitrine_{Path(name).name}", js=script, css=style)
-    return mount
+    return Component(name, st.components.v2.component(f"vitrine_{Path(name).name}", js=script, css=style), style)
 
 
 def loader(name: str, place: str) -> str:

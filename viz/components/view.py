@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import streamlit as st
 
+from viz.components.registry import Component
 from viz.state.session import current_session
 
 Answer = Callable[[Any], None]  # answer to a click, given the place of the click
@@ -29,7 +30,7 @@ class View:
     be clicked; None where nothing is to be done.
     """
 
-    component: Callable[..., Any]
+    component: Component
     key: str
     data: bytes
     acts: Mapping[str, Answer | None]
@@ -71,7 +72,7 @@ class View:
 class PackedView(View):
     """A view of bytes that are packed already."""
 
-    component: Callable[..., Any]
+    component: Component
     key: str
     data: bytes
     acts: Mapping[str, Answer | None] = field(default_factory=dict)

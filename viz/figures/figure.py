@@ -29,7 +29,8 @@ class Caption:
 
     file: name of what is saved. stamp: what was painted, so that another drawing is known. note: numbers behind the
     name. sentence: below it. alt: for screen readers, made of these and the figure's numbers where it is empty. about:
-    behind its "?". finding: what is seen in it, its title where there is one; the name is small then.
+    behind its "?". finding: what is seen in it, its title where there is one; the name is small then. code:
+    Python that gives its numbers of a page's `page.trace`, where one line does.
     """
 
     name: str
@@ -40,6 +41,7 @@ class Caption:
     alt: str = ""
     about: About | None = None
     finding: str = ""
+    code: str | None = None
 
 
 @dataclass(frozen=True, eq=False)

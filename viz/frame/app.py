@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,7 +17,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from viz.components.registry import component, pack
 from viz.components.view import PackedView, View
-from viz.frame import drawing, input_bar, shutdown, token_bar, training_strip
+from viz.frame import drawing, input_bar, python_code, shutdown, token_bar, training_strip
 from viz.frame.command_line import ignored_arguments
 from viz.frame.lead import KEY as LEAD
 from viz.frame.lead import page_intro
@@ -27,6 +28,7 @@ from viz.i18n.errors import translate_error
 from viz.i18n.format import as_sentence, count_text, duration, literal, page_name
 from viz.pages.lessons import strip as lesson_strip
 from viz.pages.lessons import trained_state
+from viz.render.view import FigureView
 from viz.state import (
     assumptions,
     browsers,
@@ -83,7 +85,7 @@ def main() -> None:
     heading.markdown("### Vitrine")
     choose_language(heading)
     with heading:
-        _menu(data=menu_words(), key=Key.FILE, on_prepare_change=prepare_file)
+        _menu(data=menu_words(), key=Key.FILE, on_prepare_change=prepare_file, on_make_change=make_file)
     pages = pages_by_section()
     # The first page has no name in the address; who writes it there all the same means that page.
     named = st.Page(PAGES[FIRST], title=page_name(FIRST), url_path=FIRST)
@@ -146,7 +148,7 @@ def main() -> None:
         _visits(data=visit, key=VISITS, on_model_change=partial(on_visit, names))
     st.fragment(arrange)(session, model, chosen, trained)
     session.runs += 1
-    session.saving, session.choices = 0, Choices()
+    session.saving, session.making, session.choices = 0, (0, ""), Choices()
 
 
 def pages_by_section() -> dict[str, list[StreamlitPage]]:
@@ -174,6 +176,8 @@ def menu_words() -> dict[str, str]:
         "end": _("End presenting"),
         "print": _("Print"),
         "save": _("Save this page"),
+        "notebook": _("Save as notebook"),
+        "notebook_explanation": _("A Jupyter notebook that gives the same figures and numbers in Python"),
         "saving": _("Saving …"),
         "explanation": _("One HTML file that opens without a network"),
         "saved": _("Saved from Vitrine"),
@@ -244,7 +248,7 @@ def arrange(session: Session, model: TextModel, page: str, trained: bool) -> Non
             draw_views(session, stage, traced_model, bar)
     with session.lock:
         lesson_strip.panel(session, lesson)
-    mount([(st.container(), script_synced(session))])
+    mount([(st.container(), script_synced(session, page))])
     explain_figure(session)
     session.wake()
 
@@ -291,7 +295,13 @@ def prepare_file() -> None:
     session.saving, session.choices = int(st.session_state[Key.FILE]["prepare"]), Choices()
 
 
-def script_synced(session: Session) -> View:
+def make_file() -> None:
+    """Begin to write a file of the page, which the run that follows hands over."""
+    wish = st.session_state[Key.FILE]["make"]
+    current_session().making = int(wish["number"]), str(wish["kind"])
+
+
+def script_synced(session: Session, page: str) -> View:
     """The last view of a page, which tells the browser that all above it is of the texts that the script has learnt,
     and how soon to run the script again where there is no channel and something goes on.
     """
@@ -303,6 +313,14 @@ def script_synced(session: Session) -> View:
         else None
     )
     header: dict[str, Any] = {"turn": session.turn, "looks": looks, "at": time.monotonic(), "saving": session.saving}
+    header["python"] = ""
+    if session.traced_input is not None:
+        code = python_code.PageCode.of(session, page, checkpoints.all_places(session))
+        header["python"] = "\n".join(code.lines())
+        number, kind = session.making
+        if kind == "notebook":
+            views = [each for each in session.views.values() if isinstance(each, FigureView)]
+            header |= {"saving": number, "file": json.dumps(python_code.notebook(code, views), ensure_ascii=False)}
     header["followed"] = sorted({*session.followed, Key.TOKENS, LEAD})
     choices = session.choices
     return PackedView(_learnt, "learnt", pack({**header, **choices.header()}, choices.arrays()))

@@ -3,9 +3,11 @@
 
 import { element, newRoot, write } from "../web/elements.js";
 import { newPopover } from "../web/popover.js";
-import { wholePage } from "./page_file.js";
+import { answered, wholePage } from "./page_file.js";
 import { listen, present } from "./present.js";
 
+/** @type {Record<string, string>} */
+const BUTTONS = { file: "save", notebook: "notebook" }; // their words
 const THEMES = ["System", "Light", "Dark"]; // as Streamlit calls them
 
 // Streamlit keeps the theme by the path of the page on which a visit began.
@@ -60,8 +62,10 @@ function buildMenu(parentElement) {
     });
   }
   panel.addEventListener("beforetoggle", () => showThemes(root));
-  [root.present, root.print, root.file] = ["present", "print", "file"].map((name) => panel.appendChild(element("button", `item ${name}`)));
-  root.present.type = root.print.type = root.file.type = "button";
+  for (const name of ["present", "print", "file", "notebook"]) {
+    root[name] = panel.appendChild(element("button", `item ${name}`));
+    root[name].type = "button";
+  }
   root.present.addEventListener("click", () => {
     panel.hidePopover();
     present();
@@ -70,7 +74,8 @@ function buildMenu(parentElement) {
     panel.hidePopover();
     window.print();
   });
-  root.file.addEventListener("click", () => saveFile(root, panel));
+  root.file.addEventListener("click", () => saveFile(root, panel, "file", "html", () => wholePage(root.words, root)));
+  root.notebook.addEventListener("click", () => saveFile(root, panel, "notebook", "ipynb", () => madeFile(root, "notebook", "application/x-ipynb+json")));
   return root;
 }
 
@@ -80,21 +85,30 @@ function showThemes(root) {
   [...root.themes.children].forEach((button, index) => button.setAttribute("aria-pressed", THEMES[index] === now));
 }
 
-/** @param {Root} root @param {HTMLElement} panel */
-async function saveFile(root, panel) {
+// A file that the server writes.
+/** @param {Root} root @param {string} kind @param {string} type */
+async function madeFile(root, kind, type) {
+  const handed = await answered((number) => root.make({ number, kind }));
+  if (!handed?.file) throw new Error(root.words.unanswered);
+  return new Blob([handed.file], { type });
+}
+
+// name: of the button; make: gives the file.
+/** @param {Root} root @param {HTMLElement} panel @param {string} name @param {string} ending @param {() => Promise<Blob>} make */
+async function saveFile(root, panel, name, ending, make) {
   const { words } = root;
-  root.file.disabled = true;
-  write(root.file, words.saving);
+  root[name].disabled = true;
+  write(root[name], words.saving);
   try {
     const link = element("a");
-    link.href = URL.createObjectURL(await wholePage(words, root));
-    link.download = `vitrine-${location.pathname.replaceAll("/", "") || "map"}.html`;
+    link.href = URL.createObjectURL(await make());
+    link.download = `vitrine-${location.pathname.replaceAll("/", "") || "map"}.${ending}`;
     link.click();
     setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
     panel.hidePopover();
   } finally {
-    root.file.disabled = false;
-    write(root.file, words.save);
+    root[name].disabled = false;
+    write(root[name], words[BUTTONS[name]]);
   }
 }
 
@@ -103,6 +117,7 @@ export default function ({ data: words, parentElement, setTriggerValue }) {
   const root = parentElement.querySelector(".vitrine") ?? buildMenu(parentElement);
   root.words = words;
   root.prepare = (/** @type {number} */ number) => setTriggerValue("prepare", number);
+  root.make = (/** @type {unknown} */ wish) => setTriggerValue("make", wish);
   root.opener.title = words.menu;
   root.opener.setAttribute("aria-label", words.menu);
   write(root.heading, words.theme);
@@ -112,5 +127,6 @@ export default function ({ data: words, parentElement, setTriggerValue }) {
   root.present.title = words.presenting;
   write(root.print, words.print);
   root.file.title = words.explanation;
-  if (!root.file.disabled) write(root.file, words.save);
+  root.notebook.title = words.notebook_explanation;
+  for (const [name, word] of Object.entries(BUTTONS)) if (!root[name].disabled) write(root[name], words[word]);
 }

@@ -5,7 +5,6 @@
 
 import { contextOf, element } from "../web/elements.js";
 import { bus } from "../web/bus.js";
-import { linked } from "../web/link.js";
 import { sha256 } from "./sha256.js";
 
 const LEFT_OUT = new Set(["SCRIPT", "NOSCRIPT", "LINK", "META", "STYLE", "BASE", "OBJECT", "EMBED"]);
@@ -161,14 +160,21 @@ async function withFonts(text) {
   return text;
 }
 
+// What the script hands over once it has been asked to, by a number; null where no answer comes.
+/** @param {(number: number) => void} ask */
+export async function answered(ask) {
+  const number = Math.ceil(performance.now());
+  const answer = new Promise((done) => (bus.preparing = { number, done }));
+  ask(number);
+  const handed = await Promise.race([answer, wait(ANSWER).then(() => null)]);
+  bus.preparing = undefined;
+  return handed;
+}
+
 // Have the script draw what is closed too, unseen: what is handed over with it, or null where no answer comes.
 /** @param {Root} root */
 async function prepared(root) {
-  const number = Math.ceil(performance.now());
-  const answer = new Promise((done) => (bus.preparing = { number, done }));
-  root.prepare(number);
-  const handed = await Promise.race([answer, wait(ANSWER).then(() => null)]);
-  bus.preparing = undefined;
+  const handed = await answered((number) => root.prepare(number));
   if (!handed) return null;
   const closed = [...document.querySelectorAll("details:not([open])")];
   let last = performance.now();
@@ -202,9 +208,10 @@ function aliveViews() {
 /** @param {SavedView[]} views */
 async function scriptOf(views) {
   const names = [...new Set(views.map(({ name }) => name))];
-  /** @param {any} path */
-  const read = async (path) => (await fetch(new URL(path, VIZ))).text();
-  const modules = await linked([...names.map((name) => `${name}.js`), "frame/saved_page.js"], read);
+  const wanted = [...names.map((name) => `${name}.js`), "frame/saved_page.js"].map((path) => ["module", path]);
+  const answer = await fetch(new URL(`linked?${new URLSearchParams(wanted)}`, VIZ));
+  if (!answer.ok) throw new Error(`the scripts of the file are not there: ${answer.status}`);
+  const modules = await answer.text();
   const mounts = names.map((name) => `${JSON.stringify(name)}: modules[${JSON.stringify(`${name}.js`)}].default`);
   const script = `"use strict";\n(() => {\n${modules}\nmodules["frame/saved_page.js"].showAgain({ ${mounts.join(", ")} });\n})();\n`;
   if (/<\/script|<!--/i.test(script)) throw new Error("a component's script would end the file's");
@@ -316,7 +323,7 @@ export async function wholePage(words, root) {
   numbers.type = "application/json";
   numbers.id = "vitrine-numbers";
   const mounted = kept.map(({ key, name, data }) => ({ key, name, bytes: base64(data) }));
-  numbers.textContent = embedded({ views: mounted, choices, words: { click: words.click, point: words.point } });
+  numbers.textContent = embedded({ views: mounted, choices, python: bus.python, words: { click: words.click, point: words.point } });
   page.body.appendChild(page.createElement("script")).textContent = script;
   const policy = page.createElement("meta");
   policy.httpEquiv = "Content-Security-Policy";

@@ -1,6 +1,8 @@
 // In a saved page: views drawn again from their bytes, over their pictures, by the scripts of their components. Clicks do what
 // needs no server; all others are quiet, and look so.
 
+import { bus } from "../web/bus.js";
+
 const BLOCKED = ":host { --saved: 1; } canvas, button { cursor: default !important; } .head, .chip, .reel > button, .controls .step { cursor: pointer !important; }"
   + " button:disabled { pointer-events: none; } .go, .legend > button, .pin .act, .what-is-pinned .act, .pieces .act, .changed .act, .fold { display: none !important; }";
 /** @type {Record<string, string>} */
@@ -12,7 +14,7 @@ const USES = { // buttons that do something here, by the component
   "pages/predictions/decoding_film": ".controls .step, .bars i",
 };
 
-const { views, choices, words } = JSON.parse(document.getElementById("vitrine-numbers")?.textContent ?? "");
+const { views, choices, words, more = {}, python } = JSON.parse(document.getElementById("vitrine-numbers")?.textContent ?? "");
 const drawn = new Map(); // views by their keys
 
 /** @param {string} text */
@@ -95,13 +97,30 @@ const HINTS = {
   },
 };
 
-// shows: functions of the scripts, by their names.
-/** @param {Record<string, Component["default"]>} shows */
-export function showAgain(shows) {
+// In a notebook's output: the notebook's own theme, and a frame as high as what is in it. Where it may not be asked, neither.
+function fitFrame() {
+  try {
+    const frame = /** @type {HTMLElement | null} */ (window.frameElement);
+    if (!frame || !document.documentElement.dataset.tall) return;
+    const light = frame.ownerDocument.body.dataset.jpThemeLight ?? "true"; // of JupyterLab
+    document.documentElement.toggleAttribute(light === "false" ? "data-dark" : "data-light", true);
+    const fit = () => (frame.style.height = `${Math.ceil(document.body.getBoundingClientRect().height)}px`);
+    new ResizeObserver(fit).observe(document.body);
+  } catch {
+    /* it is another's */
+  }
+}
+
+// shows: functions of the scripts, by their names. begins: those of further modules, each given its data.
+/** @param {Record<string, Component["default"]>} shows @param {Record<string, (data: any) => void>} [begins] */
+export function showAgain(shows, begins = {}) {
+  fitFrame();
+  if (python) bus.python = python;
   addEventListener("load", async () => {
     await document.fonts.ready; // text on a canvas does not change when its face comes
     const places = new Map(placesIn(document));
     for (const view of views) if (places.has(view.key)) mountAgain(view, places.get(view.key), shows[view.name]);
+    for (const [path, begin] of Object.entries(begins)) begin(more[path]);
     document.body.classList.toggle("saved_alive", [...drawn.values()].some(({ name }) => name !== "frame/token_bar"));
   });
 }

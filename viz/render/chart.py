@@ -26,7 +26,7 @@ NAMED = 6  # series whose ends the alternative text says
 class ChartRenderer(Renderer[Chart]):
     """Series by their places and values; compared ones twice, the pinned dashed."""
 
-    component = staticmethod(component("web/chart"))
+    component = component("web/chart")
     clicks: ClassVar[Sequence[str]] = ("place",)
 
     @staticmethod

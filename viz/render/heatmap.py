@@ -28,7 +28,7 @@ ODD = 3  # among visible cells (1), masked ones (0) and hidden ones (2): not a n
 class HeatmapRenderer(Renderer[Heatmap]):
     """A difference that is not a number has no counterpart and is hatched; what else is not finite has a mark."""
 
-    component = staticmethod(component("web/heatmap"))
+    component = component("web/heatmap")
     clicks: ClassVar[Sequence[str]] = ("row", "cell")
 
     @staticmethod
@@ -122,7 +122,7 @@ class HeatmapRenderer(Renderer[Heatmap]):
 class LinesRenderer(HeatmapRenderer):
     """Renderer of lines from tokens to tokens."""
 
-    component = staticmethod(component("web/lines"))
+    component = component("web/lines")
     clicks: ClassVar[Sequence[str]] = ("row",)
     figure: Lines
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 class PanelsRenderer(Renderer[Panels]):
     """Small matrices; a click says a cell, −1 for a whole row's or column's label."""
 
-    component = staticmethod(component("web/panels"))
+    component = component("web/panels")
     clicks: ClassVar[Sequence[str]] = ("cell",)
 
     @staticmethod

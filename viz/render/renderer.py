@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from viz.components.registry import pack
+from viz.components.registry import Component, pack
 from viz.figures.figure import Caption, Figure
 from viz.i18n import catalogue
 from viz.i18n.catalogue import _
@@ -35,7 +35,7 @@ class Renderer(ABC, Generic[F]):
     pieces grouped, its differences taken.
     """
 
-    component: ClassVar[Callable[..., Any]]
+    component: ClassVar[Component]
     clicks: ClassVar[Sequence[str]] = ()
 
     def __init__(self, figure: F, reader: Reader, answered: Iterable[str] = ()) -> None:
@@ -119,6 +119,7 @@ def words(*columns: str, **more: str) -> dict[str, Any]:
         "odd_count": _("not a number, or infinite: {count}"),
         "unnamed": _("{count} names have no room: point at their dots, or tap them"),
         "download": _("Download"),
+        "copy": _("Copy as Python"),
         "csv": list(columns),
         **more,
     }

@@ -70,6 +70,7 @@ class PlotHeader(FileHeader):
     alt: str
     chosen: int
     finding: str
+    code: NotRequired[str]
 
 
 class TokensHeader(TypedDict):
@@ -680,6 +681,8 @@ class LearntHeader(TypedDict):
     followed: list[str]
     choices: list[list[str]]
     left_out: bool
+    python: str
+    file: NotRequired[str]
 
 
 HEADERS: dict[str, Any] = {

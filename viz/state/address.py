@@ -40,6 +40,11 @@ class Address:
                 st.query_params[name] = value
         self._present = st.query_params.to_dict()
 
+    def everything(self) -> dict[str, str]:
+        """All that is in the address bar, or will be."""
+        present = dict(self._present if by_channel() else st.query_params.to_dict())
+        return {name: value for name, value in (present | self._wanted).items() if value is not None}
+
     def get(self, name: str) -> str | None:
         """Value of this name in the address bar, or the one that it will have."""
         if not by_channel():

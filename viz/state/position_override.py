@@ -15,6 +15,7 @@ from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
 from viz.i18n.format import grouped
 from viz.i18n.messages import in_language
+from viz.state.address import Address
 from viz.state.session import Session, current_session
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def overridden(session: Session, trained: TextModel) -> TextModel:
     """The model with this session's position settings, one object as long as they stay; a note says so."""
     current: PositionOverride | None = session.override
     if current is None:
-        current = _override(trained, _from_address())
+        current = _override(trained, _from_address(session.address))
     elif current.trained.name != trained.name:  # an override is for one model
         _write_address(session, {})
         current = _override(trained, {})
@@ -137,17 +138,16 @@ def _write_address(session: Session, settings: dict[str, Any]) -> None:
         session.address.set(name, str(settings[name]) if name in settings else None)
 
 
-def _from_address() -> dict[str, Any]:
+def _from_address(address: Address) -> dict[str, Any]:
     """Settings that the address bar names; what is no type or number there is left out."""
     from model.network.config import NETWORK_OPTIONS
 
     settings: dict[str, Any] = {}
-    address = st.query_params
-    if address.get(PositionSetting.POSITION) in NETWORK_OPTIONS["position"].choices:
-        settings[PositionSetting.POSITION] = address[PositionSetting.POSITION]
+    if (position := address.get(PositionSetting.POSITION)) in NETWORK_OPTIONS["position"].choices:
+        settings[PositionSetting.POSITION] = position
     for name, kind in ((PositionSetting.BASE, float), (PositionSetting.LENGTH, int)):
         try:
-            settings[name] = kind(address[name][:24])
-        except (KeyError, ValueError):
+            settings[name] = kind((address.get(name) or "")[:24])
+        except ValueError:
             continue
     return settings

@@ -126,6 +126,7 @@ class Session:
     rerun_requested: bool = False
     explained: tuple[str, Any] | None = None  # key and explanation of the figure whose "?" was pressed
     saving: int = 0  # the number of the page file that this run of the script is for; 0: none
+    making: tuple[int, str] = (0, "")  # number and kind of the file that this run is to write; 0: none
     choices: Choices = field(default_factory=Choices, repr=False)  # views that clicks show in that file
     message: str = ""
     notice: str = ""  # message for one toast

@@ -41,8 +41,11 @@ export const zoomOf = (node) => /** @type {any} */ (node).currentCSSZoom ?? 1;
 /** @param {Element} node */
 export const pixelRatio = (node) => (window.devicePixelRatio || 1) * zoomOf(node);
 
-// Height of the window in the pixels of a figure that stands in it.
-export const windowHeight = () => innerHeight / (Number(globalThis.document?.documentElement.dataset.presenting) || 1);
+// Height of the window in the pixels of a figure that stands in it; a frame that is as high as its figures says another.
+export function windowHeight() {
+  const { presenting, tall } = globalThis.document?.documentElement.dataset ?? {};
+  return Number(tall) || innerHeight / (Number(presenting) || 1);
+}
 
 // Where in an element the pointer is, in its own pixels.
 /** @param {Element} node @param {{ clientX: number, clientY: number }} event @returns {[number, number]} */

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import posixpath
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -16,7 +17,9 @@ from starlette.responses import PlainTextResponse, Response
 VIZ = Path(__file__).parents[1]
 ROUTE = "web/{version}/{path:path}"
 KEPT = {"Cache-Control": "public, max-age=31536000, immutable"}  # another text has another address
-IMPORTED = re.compile(r'^(?:import|\}) .*from "(\.[^"]+)";$', re.MULTILINE)
+LINKED = "linked"  # in the place of a module's path: those that the address names, as one script
+IMPORTED = re.compile(r'^import \{([^}]*)\} from "(\.[^"]+)";$', re.MULTILINE)
+EXPORTED = re.compile(r"^export (?=(?:async )?(?:function\*?|const) (\w+))", re.MULTILINE)
 ASIDE = ("node_modules", "vendor")
 
 
@@ -35,8 +38,11 @@ def version() -> str:
 
 def imports(path: str) -> list[str]:
     """Modules that this one imports, in its order."""
-    names = IMPORTED.findall(modules()[path])
-    return [posixpath.normpath(posixpath.join(posixpath.dirname(path), name)) for name in names]
+    return [_resolved(name, path) for _names, name in IMPORTED.findall(modules()[path])]
+
+
+def _resolved(name: str, importer: str) -> str:
+    return posixpath.normpath(posixpath.join(posixpath.dirname(importer), name))
 
 
 def with_imports(path: str) -> list[str]:
@@ -48,6 +54,28 @@ def with_imports(path: str) -> list[str]:
         yield module
 
     return list(dict.fromkeys(walk(path)))
+
+
+def linked(paths: Iterable[str]) -> str:
+    """Script that imports nothing, of these modules and all that they import, each once and behind what it imports: in
+    it `modules[path]` is what a module exports. For files, which have no server.
+    """
+    every = dict.fromkeys(module for path in paths for module in with_imports(path))
+    return "\n".join(["const modules = {};", *(_as_function(path) for path in every)])
+
+
+def _as_function(path: str) -> str:
+    """A module as a function that gives what it exports."""
+    text, key = modules()[path], json.dumps(path)
+
+    def unpacked(match: re.Match[str]) -> str:
+        names = match[1].replace(" as ", ": ")
+        return f"const {{{names}}} = modules[{json.dumps(_resolved(match[2], path))}];"
+
+    names = ", ".join(EXPORTED.findall(text))
+    body = EXPORTED.sub("", IMPORTED.sub(unpacked, text))
+    body = re.sub(r"^export default ", "exported.default = ", body, flags=re.MULTILINE)
+    return f"modules[{key}] = ((exported) => {{\n{body}\nreturn Object.assign(exported, {{ {names} }});\n}})({{}});"
 
 
 def styles(path: str) -> list[Path]:
@@ -62,8 +90,12 @@ def base_path() -> str:
 
 
 async def serve_module(request: Request) -> Response:
-    """One module. Of another version there is none: a page of that asks the server that it came from."""
+    """One module, or several linked. Of another version there is none: a page of that asks the server that it came
+    from.
+    """
     path = request.path_params["path"]
-    if request.path_params["version"] != version() or path not in modules():
+    paths = request.query_params.getlist("module") if path == LINKED else [path]
+    if request.path_params["version"] != version() or not paths or not modules().keys() >= {*paths}:
         return PlainTextResponse("There is no such module.", 404)
-    return Response(modules()[path], media_type="text/javascript", headers=KEPT)
+    text = linked(dict.fromkeys(paths)) if path == LINKED else modules()[path]
+    return Response(text, media_type="text/javascript", headers=KEPT)

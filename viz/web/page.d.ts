@@ -132,6 +132,8 @@ interface Bus extends EventTarget {
   /** Not before channel.js is there. */
   channel?: Channel;
   film?: Film;
+  /** Lines of Python that give the page's figures, see python_code.py. */
+  python?: string;
   at?: number | null;
   followed?: Set<string>;
   looks?: number | null;

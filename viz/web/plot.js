@@ -15,7 +15,7 @@ const SHARE = 0.62; // of the window's height that a page's large figure takes,
 const OVER = 285; // unless it would end below the window: what stands over it
 export function largeHeight() {
   const high = windowHeight();
-  return Math.min(SHARE * high, high < innerHeight ? high : high - OVER); // nothing stands over one that is presented
+  return Math.min(SHARE * high, document.documentElement.dataset.presenting ? high : high - OVER); // nothing stands over one that is presented
 }
 export const HIDDEN = 2; // among visible cells (1) and masked ones (0): below the threshold, so not drawn
 export const ODD = 3; // among them: not a number, or infinite
@@ -100,9 +100,31 @@ export const FILES = {
 
 /** @param {PlotRoot} root @param {string} kind */
 async function save(root, kind) {
+  download(/** @type {Blob} */ (await (root.files ?? FILES)[kind](root)), `${root.shown.header.file}.${kind.toLowerCase()}`);
+}
+
+// Key of the view that a plot stands in; undefined where it is by itself.
+/** @param {PlotRoot} root */
+const keyOf = (root) => [...bus.views].find(([, { parent }]) => parent.contains(root))?.[0];
+
+// Lines of Python that give the plot's numbers, into the clipboard or, where there is none, into a file.
+/** @param {PlotRoot} root */
+async function copyPython(root) {
+  const { name, code, file } = root.shown.header;
+  const lines = [bus.python, `page["${keyOf(root)}"].table()  # ${String(name).replace(/\s+/g, " ")}`, ...(code ? [code] : [])];
+  const text = `${lines.join("\n")}\n`;
+  try {
+    await navigator.clipboard.writeText(text);
+  } catch {
+    download(new Blob([text], { type: "text/x-python" }), `${file}.py`);
+  }
+}
+
+/** @param {Blob} blob @param {string} name */
+function download(blob, name) {
   const link = element("a");
-  link.href = URL.createObjectURL(/** @type {Blob} */ (await (root.files ?? FILES)[kind](root)));
-  link.download = `${root.shown.header.file}.${kind.toLowerCase()}`;
+  link.href = URL.createObjectURL(blob);
+  link.download = name;
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
 }
@@ -115,6 +137,9 @@ export function buildMenu(root) {
   /** @param {boolean} wanted */
   const open = (wanted) => {
     list.hidden = !wanted;
+    const { copy } = root.shown?.header.words ?? {};
+    python.hidden = !copy || !bus.python || !keyOf(root);
+    write(python, copy ?? "");
     opener.setAttribute("aria-expanded", String(wanted));
   };
   opener.type = "button";
@@ -128,6 +153,15 @@ export function buildMenu(root) {
       save(root, kind);
     });
   }
+  const python = list.appendChild(element("button", "python"));
+  python.type = "button";
+  python.addEventListener("click", async () => {
+    open(false);
+    opener.focus();
+    await copyPython(root);
+    opener.classList.add("copied");
+    setTimeout(() => opener.classList.remove("copied"), 1500);
+  });
   menu.addEventListener("keydown", (event) => event.key === "Escape" && open(false));
   menu.addEventListener("focusout", (event) => menu.contains(/** @type {Node | null} */ (event.relatedTarget)) || open(false));
   open(false);

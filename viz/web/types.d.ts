@@ -50,6 +50,7 @@ interface PlotHeader {
   alt: string;
   chosen: number;
   finding: string;
+  code?: string;
 }
 
 interface TokensHeader {
@@ -69,6 +70,7 @@ interface HeatmapHeader {
   alt: string;
   chosen: number;
   finding: string;
+  code?: string;
   rows: LabelledAxis;
   columns: LabelledAxis;
   scale: ScaleHeader;
@@ -97,6 +99,7 @@ interface LinesHeader {
   alt: string;
   chosen: number;
   finding: string;
+  code?: string;
   rows: LabelledAxis;
   columns: LabelledAxis;
   scale: ScaleHeader;
@@ -142,6 +145,7 @@ interface ChartHeader {
   alt: string;
   chosen: number;
   finding: string;
+  code?: string;
   x: NumericAxis;
   y: NumericAxis;
   tall: number;
@@ -174,6 +178,7 @@ interface PanelsHeader {
   alt: string;
   chosen: number;
   finding: string;
+  code?: string;
   panels: PanelHeader[];
   large?: boolean;
   slot?: number;
@@ -267,6 +272,7 @@ interface ModelMapHeader {
   alt: string;
   chosen: number;
   finding: string;
+  code?: string;
   stacks: StackHeader[];
   blocks: BlockHeader[];
   predictions: GuessesHeader;
@@ -304,6 +310,7 @@ interface WiringHeader {
   alt: string;
   chosen: number;
   finding: string;
+  code?: string;
   rows: WiringRow[];
 }
 
@@ -334,6 +341,7 @@ interface RankingHeader {
   alt: string;
   chosen: number;
   finding: string;
+  code?: string;
   rows: ChoiceRow[];
   columns: ColumnHeader[];
   position: number;
@@ -428,6 +436,7 @@ interface MatricesHeader {
   alt: string;
   chosen: number;
   finding: string;
+  code?: string;
   lines: MatrixLine[];
   texts: string[];
   wrong: number;
@@ -451,6 +460,7 @@ interface VectorsHeader {
   alt: string;
   chosen: number;
   finding: string;
+  code?: string;
   vectors: VectorHeader[];
   tall: number;
 }
@@ -772,6 +782,8 @@ interface LearntHeader {
   followed: string[];
   choices: string[][];
   left_out: boolean;
+  python: string;
+  file?: string;
 }
 
 interface Edit {

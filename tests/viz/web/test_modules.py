@@ -9,7 +9,7 @@ from starlette.applications import Starlette
 from starlette.routing import Route
 from starlette.testclient import TestClient
 
-from viz.web.modules import ROUTE, VIZ, imports, modules, serve_module, styles, version, with_imports
+from viz.web.modules import ROUTE, VIZ, imports, linked, modules, serve_module, styles, version, with_imports
 
 IMPORT = re.compile(r"^import \{([^}]*)\} from \"(\.[^\"]+\.js)\";$", re.MULTILINE)
 EXPORT = re.compile(r"^export (?:async )?(?:function\*?|const) (\w+)", re.MULTILINE)
@@ -22,7 +22,7 @@ def client():
 
 @pytest.mark.parametrize("path", sorted(modules()))
 def test_what_it_imports_is_there(path):
-    """And in the one form that link.js of a saved page knows."""
+    """And in the one form that `linked` knows."""
     text = modules()[path]
     named = [name.strip() for names, _ in IMPORT.findall(text) for name in names.split(",") if name.strip()]
     assert len(IMPORT.findall(text)) == len(re.findall(r"^import\b", text, re.MULTILINE)) == len(imports(path))
@@ -60,6 +60,30 @@ def test_another_version_and_another_file_are_not_there(client, path):
     answer = client.get(f"/web/{path.format(version=version())}")
     assert answer.status_code == 404
     assert "immutable" not in answer.headers.get("cache-control", "")
+
+
+def test_modules_are_linked_into_one_script_each_once_and_behind_what_it_imports(client, monkeypatch):
+    files = {
+        "web/a.js": 'import { two as both } from "./b.js";\n\nconst own = 1;\nexport const sum = () => own + both();\n',
+        "web/b.js": "const own = 2;\nexport function two() {\n  return own;\n}\n",
+        "pages/c/d.js": 'import { two } from "../../web/b.js";\nimport {\n  sum,\n} from "../../web/a.js";\n\n'
+        "export default function () {\n  return [two(), sum()];\n}\n",
+    }
+    monkeypatch.setattr("viz.web.modules.modules", lambda: files)
+    text = linked(["pages/c/d.js", "web/a.js"])
+    assert text.count("const own = 2") == 1
+    assert text.index("web/b.js") < text.index("web/a.js") < text.index("pages/c/d.js")
+    assert 'const { two: both } = modules["web/b.js"];' in text
+    assert "exported.default = function () {" in text
+    assert "{ two }" in text
+    both = client.get(f"/web/{version()}/linked?module=web/b.js&module=web/a.js")
+    assert both.text == linked(["web/b.js", "web/a.js"])
+    assert client.get(f"/web/{version()}/linked?module=app.py").status_code == 404
+    assert client.get(f"/web/{version()}/linked").status_code == 404
+
+
+def test_every_module_can_be_linked():
+    assert not re.search(r"^(import|export)\b", linked(sorted(modules())), re.MULTILINE)
 
 
 def test_the_lock_of_the_developers_packages_names_no_host():

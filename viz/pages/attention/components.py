@@ -23,7 +23,7 @@ class HeadGridRenderer(Renderer[HeadGrid]):
     finite has a mark of its own.
     """
 
-    component = staticmethod(component("pages/attention/head_grid"))
+    component = component("pages/attention/head_grid")
     clicks: ClassVar[Sequence[str]] = ("head",)
 
     def _header(self) -> dict[str, Any]:
@@ -110,7 +110,7 @@ class HeadGridRenderer(Renderer[HeadGrid]):
 class QueryStepsRenderer(Renderer[QuerySteps]):
     """Steps of a query; a click on a query says its place."""
 
-    component = staticmethod(component("pages/attention/steps"))
+    component = component("pages/attention/steps")
     clicks: ClassVar[Sequence[str]] = ("query",)
 
     def _header(self) -> dict[str, Any]:

@@ -156,7 +156,7 @@ def several(label: str, count: int, key: str) -> list[int]:
 
 def asked_several(count: int, key: str) -> list[int]:
     """Numbers in the address bar, of so many."""
-    named = st.query_params.get(key, "").split(",")
+    named = (current_session().address.get(key) or "").split(",")
     return [number for number in range(count) if str(number + 1) in named]
 
 
@@ -186,7 +186,7 @@ def number(
 def address_number(key: str, low: float | None = None) -> float | None:
     """The number in the address bar, if it is one."""
     try:
-        value = float(st.query_params[key])
-    except (KeyError, ValueError):
+        value = float(current_session().address.get(key) or "")
+    except ValueError:
         return None
     return value if math.isfinite(value) and (low is None or value >= low) else None

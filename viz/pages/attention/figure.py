@@ -207,7 +207,26 @@ def _heading(
         strongest=joined(" · ", title, *notes),
     )
     file, about = file_name(head_maps, chosen), about_map(head_maps, chosen.layer)
-    return Caption(name, file, stamp(head_maps.trace), joined(" · ", *notes), sentence, alt, about, title)
+    return Caption(
+        name,
+        file,
+        stamp(head_maps.trace),
+        joined(" · ", *notes),
+        sentence,
+        alt,
+        about,
+        title,
+        code_of(head_maps, chosen),
+    )
+
+
+def code_of(head_maps: HeadMaps, chosen: Selection) -> str | None:
+    """Python of the chosen head's weights; None where something else is drawn, or their tokens are merged."""
+    wish = head_maps.wish
+    plain = wish.combination == "head" and wish.quantity == Quantity.WEIGHT and not head_maps.differing
+    if not plain or head_maps.runs.joined:
+        return None
+    return f'page.trace.attention("{wish.kind}")[{chosen.layer}, {chosen.head}]'
 
 
 # The numbers behind the page of attention, as tables.

@@ -68,7 +68,15 @@ def heads_grid(
     sentence, name, file = joined(" · ", *sentences), Message("Every head"), f"heads-{wish.kind}"
     alt = joined("", sentence, ". ", extremes(head_maps, thumbnails, heads))
     return HeadGrid(
-        Caption(name, file, stamp(head_maps.trace), sentence=sentence, alt=alt, about=about_grid(head_maps)),
+        Caption(
+            name,
+            file,
+            stamp(head_maps.trace),
+            sentence=sentence,
+            alt=alt,
+            about=about_grid(head_maps),
+            code=f'page.trace.attention("{wish.kind}")' if plain and not head_maps.runs.joined else None,
+        ),
         cells,
         hidden,
         seen,

@@ -50,7 +50,7 @@ class Matrices(Figure):
 class MatricesRenderer(Renderer[Matrices]):
     """Lines of matrices; the arrays are of the computed ones."""
 
-    component = staticmethod(component("pages/lab/matrices"))
+    component = component("pages/lab/matrices")
     clicks: ClassVar[Sequence[str]] = ("edit",)
 
     def computed(self) -> list[tuple[Matrix, NDArray[Any]]]:
@@ -95,7 +95,7 @@ class Vectors(Figure):
 class VectorsRenderer(Renderer[Vectors]):
     """Vectors by their names, places and colours."""
 
-    component = staticmethod(component("pages/lab/vectors"))
+    component = component("pages/lab/vectors")
     clicks: ClassVar[Sequence[str]] = ("move",)
 
     def shape(self) -> dict[str, Any]:

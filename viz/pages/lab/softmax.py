@@ -132,7 +132,7 @@ def findings(subject: Subject, temperature: float) -> Findings:
 def temperature_slider(place: DeltaGenerator) -> float:
     """The temperature, in the address where it is not 1."""
     if Part.TEMPERATURE not in st.session_state:
-        st.session_state[Part.TEMPERATURE] = nearest(st.query_params.get(Part.TEMPERATURE, "1"))
+        st.session_state[Part.TEMPERATURE] = nearest(current_session().address.get(Part.TEMPERATURE) or "1")
     label, key = _("temperature T"), Part.TEMPERATURE
     named = {value: f"T = {significant(value)}" for value in SLIDER}
     options: dict[str, Any] = {"key": key, "width": 320, "label_visibility": "collapsed"}  # the knob says "T = 1"

@@ -35,7 +35,7 @@ class ModelMap(Figure):
 class ModelMapRenderer(Renderer[ModelMap]):
     """Header and pictures as they are."""
 
-    component = staticmethod(component("pages/map/model_map"))
+    component = component("pages/map/model_map")
     clicks: ClassVar[Sequence[str]] = ("open", "token", "scale")
 
     def shape(self) -> dict[str, Any]:

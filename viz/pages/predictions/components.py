@@ -50,7 +50,7 @@ class Ranking(Figure):
 class RankingRenderer(Renderer[Ranking]):
     """Rows as they are, with the columns' numbers."""
 
-    component = staticmethod(component("pages/predictions/ranking"))
+    component = component("pages/predictions/ranking")
     clicks: ClassVar[Sequence[str]] = ("choice",)
 
     def shape(self) -> dict[str, Any]:
@@ -116,7 +116,7 @@ class DecodingFilm(Figure):
 class FilmRenderer(Renderer[DecodingFilm]):
     """Groups are one in what is read and what stands there already; the new token is one alone."""
 
-    component = staticmethod(component("pages/predictions/decoding_film"))
+    component = component("pages/predictions/decoding_film")
     clicks: ClassVar[Sequence[str]] = ("choice",)
 
     @staticmethod
@@ -222,7 +222,7 @@ class BeamTree(Figure):
 class TreeRenderer(Renderer[BeamTree]):
     """Candidates as they are, but for what the table alone says."""
 
-    component = staticmethod(component("pages/predictions/beam_tree"))
+    component = component("pages/predictions/beam_tree")
     clicks: ClassVar[Sequence[str]] = ("node",)
 
     def _header(self) -> dict[str, Any]:

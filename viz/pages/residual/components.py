@@ -27,7 +27,7 @@ class Wiring(Figure):
 class WiringRenderer(Renderer[Wiring]):
     """Rows as they are."""
 
-    component = staticmethod(component("pages/residual/wiring"))
+    component = component("pages/residual/wiring")
 
     def shape(self) -> dict[str, Any]:
         return {"rows": list(self.figure.rows)}
