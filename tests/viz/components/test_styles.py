@@ -99,9 +99,7 @@ def test_every_style_is_looked_at():
         path.relative_to(VIZ).with_suffix("").as_posix() for path in VIZ.rglob("*.css") if not {*ASIDE} & {*path.parts}
     }
     alone = {"frame/frame", "pages/lessons/strip", "render/document"}
-    assert styles - alone <= {
-        part for parts in loaded().values() for part in parts
-    }
+    assert styles - alone <= {part for parts in loaded().values() for part in parts}
 
 
 def test_what_a_style_says_is_of_its_own_component():
