@@ -14,6 +14,7 @@ ORDER = (
     "session",
     "window",
     "texts",
+    "class sessions",
     "opened checkpoints",
     "training of a key",
     "registry",

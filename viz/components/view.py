@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import streamlit as st
 
 from viz.components.registry import Component
+from viz.state.class_sessions import CLASS_SESSIONS
 from viz.state.session import current_session
 
 Answer = Callable[[Any], None]  # answer to a click, given the place of the click
@@ -63,6 +64,8 @@ class View:
         """A click that came by the script."""
         if act := self.acts[name]:
             session = current_session()
+            if name not in ("about", "again") and self.key in session.followed:  # which change nothing that is shown
+                CLASS_SESSIONS.follow(session, False)
             with session.lock:
                 session.address.sync()  # changes of the address from the channel
                 act(st.session_state[self.key][name])

@@ -17,7 +17,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from viz.components.registry import component, pack
 from viz.components.view import PackedView, View
-from viz.frame import drawing, input_bar, python_code, shutdown, token_bar, training_strip
+from viz.frame import class_strip, class_view, drawing, input_bar, python_code, shutdown, token_bar, training_strip
 from viz.frame.command_line import ignored_arguments
 from viz.frame.lead import KEY as LEAD
 from viz.frame.lead import page_intro
@@ -26,6 +26,7 @@ from viz.i18n import catalogue
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
 from viz.i18n.format import as_sentence, count_text, duration, literal, page_name
+from viz.pages.lessons import joining
 from viz.pages.lessons import strip as lesson_strip
 from viz.pages.lessons import trained_state
 from viz.render.view import FigureView
@@ -40,6 +41,7 @@ from viz.state import (
     texts,
     training,
 )
+from viz.state.class_sessions import seat_of
 from viz.state.saved_page import Choices
 from viz.state.session import Key, Session, choose, current_session
 from viz.ui import long_text
@@ -85,7 +87,8 @@ def main() -> None:
     heading.markdown("### Vitrine")
     choose_language(heading)
     with heading:
-        _menu(data=menu_words(), key=Key.FILE, on_prepare_change=prepare_file, on_make_change=make_file)
+        acts = {"prepare": prepare_file, "make": make_file, "class": lambda: joining.open_here(session)}
+        _menu(data=menu_words(session), key=Key.FILE, **{f"on_{name}_change": act for name, act in acts.items()})
     pages = pages_by_section()
     # The first page has no name in the address; who writes it there all the same means that page.
     named = st.Page(PAGES[FIRST], title=page_name(FIRST), url_path=FIRST)
@@ -95,13 +98,15 @@ def main() -> None:
     chosen = st.navigation({**pages, "": [named]}, position="hidden").url_path or FIRST
     session.address.sync()
     session.browser = browsers.browser()
+    joining.begin(session)
     lesson_strip.begin(session)
-    lesson_strip.hide(session)
     session.rerun_requested = False
+    here = checkpoints.all_places(session)
+    class_view.follow(session, shown_model.model_names(here), chosen)
+    lesson_strip.hide(session)
     if not session.runs:
         shutdown.tell(session)
     with st.sidebar:
-        here = checkpoints.all_places(session)
         names = [*([training.ENTRY] if training.training(session) else []), *shown_model.model_names(here)]
         begun_with = shown_model.first_index(here, names)
         first_name = names[begun_with] if names else ""
@@ -161,7 +166,7 @@ def pages_by_section() -> dict[str, list[StreamlitPage]]:
     return pages
 
 
-def menu_words() -> dict[str, str]:
+def menu_words(session: Session) -> dict[str, str]:
     """Words of the menu, and of the file that it saves."""
     return {
         "menu": _("Menu"),
@@ -174,6 +179,8 @@ def menu_words() -> dict[str, str]:
         "before": _("The figure before"),
         "next": _("The next figure"),
         "end": _("End presenting"),
+        "class": "" if seat_of(session) else _("Begin a class session"),
+        "classes": _("Others follow what you show, by a code or a link, and answer the questions of a lesson"),
         "print": _("Print"),
         "save": _("Save this page"),
         "notebook": _("Save as notebook"),
@@ -208,6 +215,7 @@ def arrange(session: Session, model: TextModel, page: str, trained: bool) -> Non
     # First of all: what it imports takes a while, once. Not by the navigation's own run(): that works only in a run of
     # the whole script.
     drawn_by = import_module(PAGES[page].removesuffix(".py").replace("/", "."))
+    classroom = st.container()
     lesson, note = st.container(key="lesson"), st.container(key="variation")
     bar, controls = st.container(key="input_bar"), st.container()
     with controls:
@@ -225,6 +233,8 @@ def arrange(session: Session, model: TextModel, page: str, trained: bool) -> Non
     with controls, telling():
         views = trained_state.watched(session, lesson, drawn_by.page(model))
     stage = PageLayout(model, trained, views, catalogue.language(), page)
+    with session.lock:
+        class_view.take_texts(session, stage)
     from model.runtime.errors import device_trouble
 
     with session.lock:
@@ -248,7 +258,12 @@ def arrange(session: Session, model: TextModel, page: str, trained: bool) -> Non
             draw_views(session, stage, traced_model, bar)
     with session.lock:
         lesson_strip.panel(session, lesson)
-    mount([(st.container(), script_synced(session, page))])
+    joining.begin(session)
+    lesson_strip.begin(session)
+    session.rerun_requested = False
+    here = checkpoints.all_places(session)
+    class_view.follow(session, shown_model.model_names(here), chosen)
+    lesson_strip.hide(session)
     explain_figure(session)
     session.wake()
 

@@ -26,7 +26,7 @@ from model.runtime.locks import Lock
 from viz import protocol
 from viz.components.registry import pack
 from viz.components.view import View
-from viz.frame import drawing, token_bar, training_strip
+from viz.frame import class_strip, class_view, drawing, token_bar, training_strip
 from viz.i18n import catalogue
 from viz.protocol import (
     Click,
@@ -42,6 +42,7 @@ from viz.protocol import (
     Working,
 )
 from viz.state import training
+from viz.state.class_sessions import seat_of
 from viz.state.serving import serving
 from viz.state.session import SESSIONS, Session
 from viz.state.texts import accept_edit
@@ -140,6 +141,7 @@ class Window:
         self._turned_at, self._took = 0.0, 0.0  # when the last turn ended; its processor time, in seconds
         self._runs, self._asked_at = -1, 0.0  # of the script when it was last asked to run; when it was, or has run
         self._ran = -1  # runs of the script that are known of
+        self._class: object = None  # what it was told of a class session
         self._drawn: object = None  # where the training stood that was last drawn, and what was visible
 
     async def serve(self) -> int:
@@ -161,6 +163,7 @@ class Window:
     def _count(self, present: bool) -> None:
         if session := self._session():
             (session.channels.add if present else session.channels.discard)(self._wake_soon)
+            class_view.presence(session)
 
     def _wake_soon(self) -> None:
         """Wake the window, from any thread: what there is to do may have changed."""
@@ -194,11 +197,14 @@ class Window:
             match message:
                 case Edit():
                     if session := self._session():  # known at once: a button may be pressed next
-                        accept_edit(session, message.type, message.text, message.edit)
+                        if accept_edit(session, message.type, message.text, message.edit):
+                            class_view.let_go(session)
                         self._pending.typed = True
                         self._stale.set()
                         Window.typed[self] = time.monotonic()
                 case Click():
+                    if session := self._session():
+                        class_view.accept_click(session, message.answer, message.name, message.value)
                     if len(self._pending.clicks) < MOST_CLICKS:
                         self._pending.clicks.append(message)
                 case Painted():
@@ -225,7 +231,7 @@ class Window:
         session = self._session()
         if session is None:
             return None
-        if self._pending or self._checks_pending:
+        if self._pending or self._checks_pending or self._has_class_news(session):
             return PACE
         live = training.trainings().get(session.training.run) if session.training.run else None
         paces = [REST]
@@ -242,8 +248,16 @@ class Window:
         painted what it was sent: of what is typed, all but one message.
         """
         now, ahead, pace = time.monotonic(), self._number - self._seen, self._pace() or 0.0
-        painted = ahead <= bool(self._pending) or now - self._sent_at > UNSEEN
-        return painted and (bool(self._pending) or self._checks_pending or now - self._turned_at >= 0.9 * pace)
+        session = self._session()
+        requested = bool(self._pending) or (session is not None and self._has_class_news(session))
+        painted = ahead <= requested or now - self._sent_at > UNSEEN
+        return painted and (requested or self._checks_pending or now - self._turned_at >= 0.9 * pace)
+
+    def _has_class_news(self, session: Session) -> bool:
+        """True if a class session has something to show that this window was not told of, or not its script."""
+        if self._hidden or (news := class_view.mark(session)) is None:
+            return False
+        return news != self._class or (class_view.is_script_behind(session) and self._runs != session.runs)
 
     async def _take_turn(self) -> bool:
         """A turn in the pool; above half a second without a thread, how long it will take is said. False: the script
@@ -305,7 +319,12 @@ class Window:
             # Where others wait, nothing is begun in vain; but another process is not waited for in their place.
             waits = never if self._given_up else self._stale
             with cancellation.watch(never if busy else waits, waits):
-                self._draw(session, stage, bool(pending), edits)
+                news = class_view.mark(session)  # before it is looked at: what comes meanwhile is of the next turn
+                if pending or not self._follow(session, stage, news != self._class):
+                    self._draw(session, stage, bool(pending), edits)
+                if news != self._class:
+                    self._class = news
+                    self._tell_class(session, edits)
             self._given_up = False
         except cancellation.SupersededError:
             self._given_up = bool(pending)  # and not only the checks were
@@ -323,9 +342,43 @@ class Window:
             with suppress(LookupError, TypeError, ValueError, OverflowError):  # it was on another text
                 act(click.value)
 
-    def _draw(self, session: Session, stage: PageLayout, requested: bool, edits: dict[str, int]) -> None:
+    def _tell_class(self, session: Session, edits: dict[str, int]) -> None:
+        """Send what is new in a class session: who follows, answers, its end."""
+        views = class_strip.views(session)
+        session.views.update({view.key: view for view in views})
+        self._send(views, edits, False, False, None)
+        if session.seat is not None and seat_of(session) is None:  # it has ended: the script says so
+            self._ask_script(session)
+
+    def _follow(self, session: Session, stage: PageLayout, is_new: bool) -> bool:
+        """Send what the teacher shows, if this session follows one: the bytes of his own window, where this one shows
+        the same page of the same model in the same language. is_new: this window was not sent it.
+        """
+        if (following := class_view.teacher_view(session)) is None or self._hidden:
+            return False
+        seat, view = following
+        if behind := seat.run != view.run:
+            self._ask_script(session)
+        own = False
+        if is_new and seat.layout == view.layout and stage.page == view.page and not seat.problem:
+            view.snapshot.give(session)
+            is_same = view.snapshot.share(session, stage.model)
+            pictures = view.pictures.get(stage.language)
+            if pictures and (is_same or stage.trained):
+                fields = drawing.fields(session, stage.model) if is_same else []
+                views = [*fields, *class_view.shared_views(session, pictures)]
+                gone = session.followed - pictures.keys()
+                self._send(views, dict(session.texts.edits), False, False, gone, moved=behind)
+            else:
+                own = class_view.is_mine_to_draw(seat, view, stage.language)
+        self._draw(session, stage, own, dict(session.texts.edits), alone=False)
+        return True
+
+    def _draw(
+        self, session: Session, stage: PageLayout, requested: bool, edits: dict[str, int], alone: bool = True
+    ) -> None:
         """Draw what was asked for, and what a training has done since; of that, only what can be seen. The checks
-        follow in another turn, when it is painted, if nothing is typed until then.
+        follow in another turn, when it is painted, if nothing is typed until then. alone: no teacher's window draws it.
         """
         live = training.training(session)  # being asked for is a sign of life
         moving, training_state = training.is_moving(live), training.standing(live)
@@ -334,19 +387,24 @@ class Window:
         old = live is not None and training_state != session.training.drawn_state  # what the script has drawn of it
         if moved:
             self._drawn = news
-        if requested or (moved and stage.trained):
+        if requested or (moved and stage.trained and alone):
             drawn: set[str] = set()
+            every: list[View] = []
             for views, more in drawing.frames(session, stage):
                 session.views.update({view.key: view for view in views})
                 drawn.update(view.key for view in views)
+                every += views
                 seen = views if requested else [view for view in views if view.key in self._visible]
                 self._send(
                     seen, edits, more, requested, () if more else session.followed - drawn, moved=old and not requested
                 )
+            class_view.publish(session, every, whole=True, acted=requested)
             self._checks_pending = True
         elif self._checks_pending and session.traced_input is not None:
             self._checks_pending = False
-            self._send([token_bar.token_bar(session)], edits, False, False, None)
+            checks: list[View] = [token_bar.token_bar(session)]
+            self._send(checks, edits, False, False, None)
+            class_view.publish(session, checks, whole=False, acted=False)
         if moved:
             self._send([training_strip.strip(session, stage.model, stage.trained)], edits, False, False, None)
         if self._ran != session.runs:  # it has drawn all that it alone draws

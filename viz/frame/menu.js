@@ -62,13 +62,17 @@ function buildMenu(parentElement) {
     });
   }
   panel.addEventListener("beforetoggle", () => showThemes(root));
-  for (const name of ["present", "print", "file", "notebook"]) {
+  for (const name of ["present", "class", "print", "file", "notebook"]) {
     root[name] = panel.appendChild(element("button", `item ${name}`));
     root[name].type = "button";
   }
   root.present.addEventListener("click", () => {
     panel.hidePopover();
     present();
+  });
+  root.class.addEventListener("click", () => {
+    panel.hidePopover();
+    root.beginClass();
   });
   root.print.addEventListener("click", () => {
     panel.hidePopover();
@@ -125,6 +129,10 @@ export default function ({ data: words, parentElement, setTriggerValue }) {
   listen({ before: words.before, next: words.next, end: words.end });
   write(root.present, words.present);
   root.present.title = words.presenting;
+  root.beginClass = () => setTriggerValue("class", performance.now());
+  write(root.class, words.class);
+  root.class.title = words.classes;
+  root.class.hidden = !words.class;
   write(root.print, words.print);
   root.file.title = words.explanation;
   root.notebook.title = words.notebook_explanation;

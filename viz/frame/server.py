@@ -25,10 +25,10 @@ from viz.frame.guard import Guard
 from viz.frame.metrics import metrics
 from viz.frame.shutdown import save_trainings
 from viz.state import training
+from viz.state.class_sessions import CLASS_SESSIONS, REPLICA
 from viz.state.session import SESSIONS, all_sessions
 from viz.web.modules import ROUTE, base_path, serve_module
 
-REPLICA = "VITRINE_REPLICA"  # in the environment: a replica's name for the proxy before it
 NAME = re.compile(r"[\w.-]+", re.ASCII)
 SOON = 5.0  # seconds between looks for sessions whose time to come back is over
 EVERY, PATIENCE = 4, 6  # looks from one giving back of memory to the next; how often that is put off
@@ -85,8 +85,9 @@ def _give_back(ended: threading.Event, loop: asyncio.AbstractEventLoop) -> None:
 def _forget() -> None:
     """Sessions of Streamlit whose time to come back is over are let go, each with an event loop of three descriptors:
     Streamlit drops them only when the next session leaves. It has no public way to ask for it. Their tokens open no
-    channel from then on, though garbage is collected later.
+    channel from then on, though garbage is collected later. And class sessions that nobody teaches any more end.
     """
+    CLASS_SESSIONS.sweep()
     with suppress(AttributeError):
         manager = cast("Any", get_instance())._session_mgr
         manager._session_storage._cache.expire()

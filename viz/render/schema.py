@@ -486,6 +486,36 @@ class LeadHeader(TypedDict):
     words: Words
 
 
+class QrHeader(TypedDict):
+    size: int
+    path: str
+
+
+class ClassStripHeader(TypedDict):
+    role: Literal["teacher", "follower", "alone"]
+    code: str
+    link: str
+    local: str
+    qr: QrHeader | None
+    sentence: str
+    problem: str
+    names_wanted: bool
+    names: list[str]
+    name: str
+    csv: str
+    words: Words
+
+
+class BarHeader(TypedDict):
+    label: str
+    count: int
+
+
+class ClassBarsHeader(TypedDict):
+    bars: list[BarHeader]
+    sentence: str
+
+
 class SeveralHeader(TypedDict):
     count: int
     place: int
@@ -692,6 +722,7 @@ HEADERS: dict[str, Any] = {
     "web/panels": PanelsHeader,
     "web/progress": ProgressHeader,
     "web/text_field": TextFieldHeader,
+    "frame/class_strip": ClassStripHeader,
     "frame/lead": LeadHeader,
     "frame/learnt": LearntHeader,
     "frame/token_bar": TokenBarHeader,
@@ -704,6 +735,7 @@ HEADERS: dict[str, Any] = {
     "pages/lab/matrices": MatricesHeader,
     "pages/lab/statement_list": StatementListHeader,
     "pages/lab/vectors": VectorsHeader,
+    "pages/lessons/class_bars": ClassBarsHeader,
     "pages/map/model_map": ModelMapHeader,
     "pages/positions/figure_files": FigureFilesHeader,
     "pages/predictions/beam_tree": BeamTreeHeader,

@@ -122,6 +122,7 @@ class Session:
     generation: Generation | None = None  # the target, when the model wrote it
     origin: Origin = ""  # of a target that was not typed
     traced: tuple[str, str] = ("", "")
+    seat: Any = field(default=None, kw_only=True)  # in a class session, see class_sessions.py
     browser: str = ""  # secret of this visitor's browser, see `browsers.browser`
     rerun_requested: bool = False
     explained: tuple[str, Any] | None = None  # key and explanation of the figure whose "?" was pressed

@@ -593,6 +593,36 @@ interface LeadHeader {
   words: Record<string, any>;
 }
 
+interface QrHeader {
+  size: number;
+  path: string;
+}
+
+interface ClassStripHeader {
+  role: "teacher" | "follower" | "alone";
+  code: string;
+  link: string;
+  local: string;
+  qr: QrHeader | null;
+  sentence: string;
+  problem: string;
+  names_wanted: boolean;
+  names: string[];
+  name: string;
+  csv: string;
+  words: Record<string, any>;
+}
+
+interface BarHeader {
+  label: string;
+  count: number;
+}
+
+interface ClassBarsHeader {
+  bars: BarHeader[];
+  sentence: string;
+}
+
 interface SeveralHeader {
   count: number;
   place: number;

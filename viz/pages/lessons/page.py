@@ -10,13 +10,15 @@ from model.inference.text_model import TextModel
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
 from viz.i18n.format import as_sentence, literal
-from viz.pages.lessons import strip
+from viz.pages.lessons import joining, strip
 from viz.pages.lessons.shelf import lessons
+from viz.state.session import current_session
 from viz.ui.parts import Views, no_views
 
 
 def page(model: TextModel) -> Views:
     """The list of lessons; a file that is none is a sentence with its line."""
+    joining.beginning(current_session())
     here, faults = lessons()
     for lesson in here:
         with st.container(key=f"lesson_{lesson.name}", gap=None):

@@ -20,8 +20,10 @@ from viz.i18n.errors import translate_error
 from viz.i18n.format import as_sentence, in_turn, literal, significant, token_code, token_sign
 from viz.i18n.messages import in_language
 from viz.pages.lessons import before, trained_state
+from viz.pages.lessons.class_bars import bars
 from viz.pages.lessons.shelf import lesson_named
 from viz.state import shown_model, texts, training
+from viz.state.class_sessions import CLASS_SESSIONS, Answers
 from viz.state.position_override import PositionSetting
 from viz.state.session import Key, Parameter, Session, current_session
 
@@ -212,7 +214,10 @@ def panel(session: Session, place: DeltaGenerator) -> None:
         st.markdown(markdown(step.paragraphs))
         waiting = trained_state.awaited(session) is not None
         if step.question is not None and session.traced_input is not None and not waiting:
-            show_question(session, lesson, number, step.question)
+            with st.container(key="lesson_question"):
+                show_question(session, lesson, number, step.question)
+            for view in bars(session):
+                view()
         row = st.container(horizontal=True, vertical_alignment="center")
         row.button(_("Back"), key="lesson_back", disabled=not number, on_click=partial(open_step, lesson, number - 1))
         last = number == len(lesson.steps) - 1
@@ -282,8 +287,12 @@ def show_question(session: Session, lesson: Lesson, number: int, question: Quest
         words = _("The lesson was written for {model}; {name} answers here.")
         st.caption(words.format(model=literal(lesson.model), name=literal(now.model.name)))
     st.markdown(f"**{literal(in_language(sentence.replacing('▁', '·')))}**")
-    key = f"guess_{lesson.name}_{number}_{hash((now.model.name, session.traced, session.what_if.changes))}"
+    of = now.model.name, session.traced, session.what_if.changes
+    ask_class(session, (lesson.name, number, of), lesson.title, sentence, answer)
+    key = f"guess_{lesson.name}_{number}_{hash(of)}"
     guess = ask(question, answer, subject, key)
+    if guess is not None:
+        CLASS_SESSIONS.answer(session, (lesson.name, number, of), guess)
     known = progress(lesson)
     hints = known.hints.get(number, 0)
     if guess is not None or hints == HINTS:
@@ -300,6 +309,13 @@ def show_question(session: Session, lesson: Lesson, number: int, question: Quest
     if hints < HINTS:
         label = _("Show me") if hints == HINTS - 1 else _("Hint")
         st.button(label, key="lesson_hint", type="tertiary", on_click=partial(known.hints.update, {number: hints + 1}))
+
+
+def ask_class(session: Session, key: tuple[str, int, object], title: str, sentence: Message, answer: Answer) -> None:
+    """Put the question before the class, where this window teaches one."""
+    words = in_language(sentence.replacing("▁", "·"))
+    options = tuple(option_name(each) for each in answer.options)
+    CLASS_SESSIONS.put_question(session, key, Answers(title, key[1] + 1, words, options, answer.right))
 
 
 def ask(question: Question, answer: Answer, subject: Subject, key: str) -> int | float | None:
