@@ -26,9 +26,8 @@ from viz.i18n import catalogue
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
 from viz.i18n.format import as_sentence, count_text, duration, literal, page_name
-from viz.pages.lessons import joining
+from viz.pages.lessons import joining, trained_state
 from viz.pages.lessons import strip as lesson_strip
-from viz.pages.lessons import trained_state
 from viz.render.view import FigureView
 from viz.state import (
     assumptions,
@@ -258,12 +257,13 @@ def arrange(session: Session, model: TextModel, page: str, trained: bool) -> Non
             draw_views(session, stage, traced_model, bar)
     with session.lock:
         lesson_strip.panel(session, lesson)
-    joining.begin(session)
-    lesson_strip.begin(session)
-    session.rerun_requested = False
-    here = checkpoints.all_places(session)
-    class_view.follow(session, shown_model.model_names(here), chosen)
-    lesson_strip.hide(session)
+        class_view.page_drawn(session, stage)
+    if problem := st.session_state.pop(joining.PROBLEM, ""):
+        classroom.warning(as_sentence(problem))
+    if line := class_strip.strip(session):
+        with classroom.container(key="class_line"):
+            line()
+    mount([(st.container(), script_synced(session, page))])
     explain_figure(session)
     session.wake()
 

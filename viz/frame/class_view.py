@@ -39,7 +39,15 @@ if TYPE_CHECKING:
 
 STRIP = "class_session"  # key of the line above the page
 HARMLESS = ("about", "again")  # clicks that change nothing which is shown
-OWN = {Key.LANGUAGE, Key.MODEL, JOIN, CLASS, "opened", "draft", *lesson_strip.TRAINED}  # parameters that are nobody else's
+OWN = {
+    Key.LANGUAGE,
+    Key.MODEL,
+    JOIN,
+    CLASS,
+    "opened",
+    "draft",
+    *lesson_strip.TRAINED,
+}  # parameters that are nobody else's
 BY_CHANNEL = {Key.SOURCE, Key.TARGET, CHANGES, DIFFERENCES[0], *PINNED, *Parameter}  # which a snapshot has
 PLAIN = (str, int, float, list)  # values of controls that another session can be given
 
