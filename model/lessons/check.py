@@ -5,6 +5,7 @@ somewhere.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
@@ -12,6 +13,7 @@ from typing import NamedTuple
 from model.checkpoints.load import open_checkpoint
 from model.inference.text_model import TextModel
 from model.lessons.lesson import ENDING, Lesson, error_at, read_folder
+from model.lessons.questions import Question
 from model.lessons.state import State, Subject
 from model.lessons.trained import trained_subject
 from model.message import InputError, Message
@@ -72,7 +74,7 @@ def check_lesson(lesson: Lesson, folder: Path) -> Check:
                 light.require(subject, state)
             if step.question is not None:
                 step.question.wording(subject)
-                if step.question.answer(subject).right is None:
+                if not _is_decided(replace(step.question, hints=("", "")), _path(lesson, state, folder), state.address):
                     check.undecided.append(step.line)
         except ValueError as error:
             check.faults.append(str(error_at(lesson.file, step.line, str(error))))
@@ -98,12 +100,29 @@ def subject_of(lesson: Lesson, state: State, folder: Path) -> Subject:
     Raises:
         ValueError: the model cannot be opened, or the state does not fit it.
     """
-    if state.trained:
-        return trained_subject(state)
+    return _subject(_path(lesson, state, folder), state.address)
+
+
+def _path(lesson: Lesson, state: State, folder: Path) -> Path:
+    """Folder of the model of a step: a bundled one, or one beside the lesson."""
     name = state.parameters.get("model", lesson.model)
     bundled = CHECKPOINTS / name
     inside = bundled.parent == CHECKPOINTS and (bundled / "config.json").is_file()
-    return Subject.of(_open(bundled if inside else folder / name), state)
+    return bundled if inside else folder / name
+
+
+# A lesson has the same states and questions in each of its languages: they are computed once.
+
+
+@lru_cache(maxsize=32)
+def _subject(path: Path, address: str) -> Subject:
+    state = State.read(address)
+    return trained_subject(state) if state.trained else Subject.of(_open(path), state)
+
+
+@lru_cache(maxsize=32)
+def _is_decided(question: Question, path: Path, address: str) -> bool:
+    return question.answer(_subject(path, address)).right is not None
 
 
 @lru_cache(maxsize=4)
