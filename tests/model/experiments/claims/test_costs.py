@@ -205,10 +205,13 @@ def test_the_verdict_on_wide_heads_follows_their_times(wide: float, spread: floa
     outcome = judge_ways(HeadTimes(narrow_and_wide(SIZES), 16, MACHINE, times))
     assert outcome.verdict is expected
     assert "4 wide heads have 3.99 times the parameters" in str(outcome.reason)  # the output bias is as long
-    bars, _table = outcome.figures
+    bars, table = outcome.figures
     assert isinstance(bars, Curves)
+    assert isinstance(table, Table)
     assert [str(tick) for tick in bars.ticks or ()] == ["parameters", "operations", "time forward", "time backward"]
-    assert bars.curves[1].ys[2:] == pytest.approx([wide, wide])
+    narrow, broad = table.rows
+    assert broad[3] > narrow[3] > 0
+    assert bars.curves[1].ys == pytest.approx([3.99, broad[3] / narrow[3], wide, wide], rel=1e-3)
 
 
 @pytest.mark.parametrize(
