@@ -14,7 +14,15 @@ from torch import Tensor, nn
 from model.analysis.head_metrics import METRICS, after_the_same, entropy, metric
 from model.analysis.predictions import text_losses
 from model.analysis.residual import blocks, states
-from model.capture.interventions import Intervention, RemovedHead, intervening, read_changes
+from model.capture.interventions import (
+    AttentionChange,
+    Cells,
+    Intervention,
+    RemovedHead,
+    Window,
+    intervening,
+    read_changes,
+)
 from model.capture.trace import AttentionKind
 from model.lessons.state import State, Subject
 from model.message import InputError, Message
@@ -381,7 +389,7 @@ def _wording(question: Question, subject: Subject) -> Message:
     if kind == "cell":
         return Message("In {head}: which cell has the largest weight?", head=head)
     if kind == "change":
-        change = _change_name(question.change)
+        change = _change_name(question.change, subject)
         return Message("What becomes of {quantity} {change}?", quantity=_quantity(question), change=change)
     if kind == "number":
         quantity, percent = _quantity(question), round(100 * question.tolerance)
@@ -430,19 +438,40 @@ def _quantity(question: Question) -> Message:
     return Message("the mean loss (in nats)") if question.of == "loss" else Message("the translation")
 
 
-def _change_name(change: str) -> Message:
-    if change == "unscaled":
-        return Message("without the factor 1/√d_k")
-    if change == "shuffled":
-        return Message("with the positions of the text that is read shuffled")
-    if change == "decoder:causal:off":
-        return Message("without the decoder's causal mask")
-    one, *others = read_changes(change)
+def _change_name(change: str, subject: Subject) -> Message:
+    if change in CHANGE_NAMES:
+        return CHANGE_NAMES[change]
+    one, *others = changes = read_changes(change)
     if isinstance(one, RemovedHead) and not others:
         return Message("with head {head} of layer {layer} removed", head=one.head + 1, layer=one.layer + 1)
+    if isinstance(one, Window) and one.kind == "encoder" and not others:
+        return Message("with a window of {width} in the encoder", width=one.width)
+    if isinstance(one, Window) and one.kind == "decoder" and not others:
+        return Message("with a window of {width} in the decoder", width=one.width)
+    if (token := _hidden_token(changes, subject)) is not None:
+        return Message("with {token} hidden from whoever looks at it", token=token)
     return Message("with this change: {change}", change=change)
 
 
+def _hidden_token(changes: Sequence[AttentionChange], subject: Subject) -> str | None:
+    """Label of the one token that all these changes hide, in every layer and head, from every query."""
+    cells = [each for each in changes if isinstance(each, Cells) and str(each).startswith(f"{each.kind}.*.*:hide:*,")]
+    places = {each.key for each in cells}
+    if len(cells) != len(changes) or len(places) != 1 or None in places:
+        return None
+    labels, place = numbered(keys(subject, cells[-1].kind)), cells[-1].key
+    return labels[place] if place is not None and place < len(labels) else None
+
+
+CHANGE_NAMES = {
+    "unscaled": Message("without the factor 1/√d_k"),
+    "shuffled": Message("with the positions of the text that is read shuffled"),
+    "decoder:causal:off": Message("without the decoder's causal mask"),
+    "encoder:causal:on": Message("with a causal mask in the encoder"),
+    "encoder:padding:off": Message("without the encoder's padding mask"),
+    "cross:padding:off": Message("without the padding mask of the cross-attention"),
+    "decoder:padding:off": Message("without the decoder's padding mask"),
+}
 METRIC_NAMES = {
     "entropy": Message("entropy of its weights"),
     "distance": Message("mean distance of what it looks at"),

@@ -156,6 +156,23 @@ def test_what_is_within_five_percent_is_not_scored():
     assert undecided.judge(0) is None
 
 
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ("unscaled", "without the factor 1/√d_k"),
+        ("cross:padding:off", "without the padding mask of the cross-attention"),
+        ("encoder:window:1", "with a window of 1 in the encoder"),
+        ("encoder.*.*:hide:*,3;cross.*.*:hide:*,3", "with ▁red hidden from whoever looks at it"),
+        ("cross.*.*:hide:*,3;cross.*.*:hide:*,4", "with this change: cross.*.*:hide:*,3;cross.*.*:hide:*,4"),
+        ("cross.*.*:hide:*,30", "with this change: cross.*.*:hide:*,30"),
+        ("cross.2.*:hide:*,3", "with this change: cross.2.*:hide:*,3"),
+    ],
+)
+def test_a_change_is_said_in_words(change, words, subject):
+    asked = question(kind="change", of="translation", change=change)
+    assert asked.wording(subject) == f"What becomes of the translation {words}?"
+
+
 def test_the_change_of_nothing_is_none(subject):
     """A window as wide as the text hides nothing."""
     answer = question(kind="change", of="loss", change="decoder:window:90").answer(subject)
