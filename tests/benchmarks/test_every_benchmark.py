@@ -35,6 +35,10 @@ RUNS: dict[str, tuple[str, list[str]]] = {
     "film": ("1 --steps 100", [r"100 steps after \d+ s", r"film of \d+ frames", r"at 30/s: +[\d.]+ frames"]),
     "typing_while_training": ("reverse 1", [r"paused +\d+ ms", r"running +\d+ ms"]),
     "full_class": ("--classes 1 --seconds 2", [r" 1 visitors +half within +[\d.]+ s.* 0 faults"]),
+    "class_session": (
+        "--seconds 2 --followers 2",
+        [r"a teacher alone +[\d.]+%.* 0 faults", r"2 who follow .* 0 faults", r"2 who follow cost"],
+    ),
     "two_replicas": (
         "--visitors 2 --seconds 2",
         [r"1 replica: .* 0 faults", r"2 replicas: .* 0 faults", r"two draw"],

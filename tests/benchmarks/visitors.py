@@ -8,7 +8,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
@@ -50,6 +50,8 @@ class Visitor:
     bytes: int = 0
     runs: int = 0  # of the script that have finished
     headers: dict[str, str] = field(default_factory=dict)  # of both websockets, such as another cookie
+    query: str = ""  # of the address
+    _token: str = ""
     _edit: int = 0
     _turn: int = 0
     _ids: dict[str, str] = field(default_factory=dict)  # Streamlit's names of the components
@@ -57,7 +59,7 @@ class Visitor:
     _finished: asyncio.Event = field(default_factory=asyncio.Event)
 
     @asynccontextmanager
-    async def there(self) -> AsyncIterator[Visitor]:
+    async def there(self) -> AsyncIterator[Self]:
         """The window, once its first page is drawn and its channel is open, until the end of the block."""
         place = self.address.replace("http", "ws", 1)
         origin = {"origin": self.address, "additional_headers": self.headers, "max_size": None, "ping_interval": None}
@@ -65,6 +67,8 @@ class Visitor:
             reading = asyncio.create_task(self._read_script())
             try:
                 await self.run_script()
+                while not self._token:  # it has gone to another page first
+                    await asyncio.sleep(0.01)
                 async with connect(f"{place}/channel", **origin) as self._channel:  # type: ignore[arg-type]
                     await self._say(token=self._token)
                     hearing = asyncio.create_task(self._read_channel())
@@ -97,7 +101,7 @@ class Visitor:
     async def run_script(self, *states: WidgetState) -> None:
         """Ask for a run of the script, and wait until it has finished."""
         message = BackMsg()
-        message.rerun_script.query_string = ""
+        message.rerun_script.query_string = self.query
         message.rerun_script.page_script_hash = self._pages.get(self.page, "")
         message.rerun_script.page_name = "" if self._pages else self.page
         message.rerun_script.widget_states.widgets.extend(states)
@@ -137,6 +141,7 @@ class Visitor:
             self.bytes += len(data)
             message = ForwardMsg.FromString(data)  # type: ignore[arg-type]
             kind = message.WhichOneof("type")
+            self.look_at_page(message)
             if kind == "navigation":
                 self._pages = {page.url_pathname: page.page_script_hash for page in message.navigation.app_pages}
             elif kind == "delta" and message.delta.new_element.WhichOneof("type") == "bidi_component":
@@ -186,6 +191,12 @@ class Visitor:
                 if stroke.edit <= drawn:
                     stroke.waited = now - stroke.sent
 
+    def look_at_page(self, message: ForwardMsg) -> None:
+        """Hook for who wants to know what page and address the script has set."""
+
+    def look_at_tokens(self, text: str) -> None:
+        """Hook for who wants to know when a text was drawn."""
+
     def _look_at(self, frame: bytes) -> None:
         """Tokens are those of a text of this very window."""
         start = 4 + int.from_bytes(frame[:4], "little")
@@ -194,6 +205,7 @@ class Visitor:
             length = int.from_bytes(frame[start : start + 4], "little")
             tokens = json.loads(frame[start + 4 : start + 4 + length])["source"]
             shown = "".join(each["label"] for each in tokens if not each["special"]).replace("▁", " ").strip()
+            self.look_at_tokens(shown)
             if self.strokes and shown not in self.texts:
                 self.faults.append(f"tokens of no text of this window: {shown!r}")
 

@@ -10,11 +10,12 @@ from collections.abc import Iterator
 from contextlib import AsyncExitStack
 from http.client import HTTPConnection
 from urllib.error import HTTPError
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
+from tests.benchmarks.class_session import Person
 from tests.benchmarks.visitors import Visitor
 from tests.browser.looking import eventually, expect_painted, source
 from tests.browser.test_training import reaches
@@ -65,6 +66,40 @@ def test_a_replica_that_is_killed_costs_its_own_visitors_alone_a_reload(two):
                     assert await again.settled()
                     assert not again.faults
             assert two.windows() == [0, len(there)]
+
+    run(use())
+
+
+def test_a_link_to_a_class_session_leads_to_the_replica_that_holds_it(two):
+    def cookie_of(path: str, cookie: str = "") -> str:
+        connection = HTTPConnection(urlsplit(two.address).netloc, timeout=120)
+        connection.request("GET", path, headers={"Cookie": cookie} if cookie else {})
+        answer = connection.getresponse()
+        answer.read()
+        connection.close()
+        cookies = answer.headers.get_all("Set-Cookie") or []
+        return next((each.partition(";")[0] for each in cookies if each.startswith("vitrine_place=")), "")
+
+    async def use() -> None:
+        for number in range(2):
+            async with Person(two.address, headers={"Cookie": f"vitrine_place={number + 1}"}).there() as teacher:
+                await teacher.press("page_file", "class", 1)
+                code = parse_qs(teacher.query)["class"][0]
+                assert code.startswith(f"{number + 1}-")
+                for cookie in ("", "vitrine_place=1", "vitrine_place=2", "vitrine_place=17"):
+                    assert cookie_of(f"/?join={code}", cookie) == f"vitrine_place={number + 1}"
+                before = two.windows()
+                headers = {"Cookie": cookie_of(f"/?join={code}")}
+                async with Person(two.address, query=f"join={code}", headers=headers).there() as other:
+                    await teacher.type("The dog sees a red car.")
+                    assert await teacher.settled()
+                    for _ in range(100):
+                        await asyncio.sleep(0.1)
+                        if "The dog sees a red car." in other.seen:
+                            break
+                    assert "The dog sees a red car." in other.seen
+                    assert two.windows()[number] == before[number] + 1
+        assert cookie_of("/?join=3-ABCDEF") in ("vitrine_place=1", "vitrine_place=2")  # as any newcomer
 
     run(use())
 

@@ -258,8 +258,8 @@ def arrange(session: Session, model: TextModel, page: str, trained: bool) -> Non
     with session.lock:
         lesson_strip.panel(session, lesson)
         class_view.page_drawn(session, stage)
-    if problem := st.session_state.pop(joining.PROBLEM, ""):
-        classroom.warning(as_sentence(problem))
+    with classroom:
+        joining.show_problem()
     if line := class_strip.strip(session):
         with classroom.container(key="class_line"):
             line()

@@ -134,7 +134,7 @@ def publish_page(session: Session, stage: PageLayout, seat: Seat) -> None:
     address = st.query_params.to_dict()
     mine = OWN if model == training.ENTRY else OWN | {training.RUN}
     parameters = {str(name): each for name, each in address.items() if name not in mine | BY_CHANNEL}
-    choices = dict(session.address.widget_values)
+    choices = {name: each for name, each in session.address.widget_values.items() if name not in OWN}
     fields = fields_of(parameters.keys() - choices.keys())
     layout = stage.page, model, parameters, choices, fields
     run = layout, snapshot.texts_and_choices(), session.training.step

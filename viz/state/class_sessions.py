@@ -187,8 +187,7 @@ class ClassSessions:
             return seat
 
     def _new_code(self) -> str:
-        replica = os.environ.get(REPLICA, "").strip()
-        before = f"{replica}-" if re.fullmatch(r"\w+", replica, re.ASCII) else ""
+        before = f"{replica_name()}-" if replica_name() else ""
         while True:
             code = before + "".join(secrets.choice(ALPHABET) for _letter in range(LETTERS))
             if spoken(code) not in self._rooms:
@@ -394,6 +393,20 @@ def is_following(token: str, room: ClassSession) -> bool:
 def spoken(code: str) -> str:
     """A code as it is looked up: capitals do not matter, nor what stands between letters."""
     return "".join(each for each in code.upper() if each.isalnum())[:80]
+
+
+def replica_name() -> str:
+    """Name of this replica, as codes begin with it; empty where it has none, or none that a code can have."""
+    name = os.environ.get(REPLICA, "").strip()
+    return name if re.fullmatch(r"[a-zA-Z0-9]+", name) else ""
+
+
+def replica_code(code: str) -> str:
+    """A code that begins with the name of another replica, as a link has it; empty where it does not."""
+    letters = spoken(code)
+    name, rest = letters[:-LETTERS], letters[-LETTERS:]
+    elsewhere = replica_name() and name and name != replica_name().upper() and set(rest) <= set(ALPHABET)
+    return f"{name}-{rest}" if elsewhere and re.fullmatch(r"[A-Z0-9]{1,20}", name) else ""
 
 
 def unknown(code: str) -> str:

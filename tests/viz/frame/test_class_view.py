@@ -20,7 +20,7 @@ from tests.viz.frame.window import Window, in_loop, opened
 from tests.viz.small import looking, small_model
 from viz.components.registry import pack
 from viz.components.view import PackedView, live
-from viz.frame import class_view
+from viz.frame import class_strip, class_view
 from viz.frame.page_layout import PageLayout
 from viz.pages.lessons import joining
 from viz.state.class_sessions import CLASS_SESSIONS, ClassSession, seat_of
@@ -281,5 +281,35 @@ def test_a_model_that_is_the_teachers_alone_is_said_and_not_shown(model):
         sound(follower.run())
         assert session_of(follower).model.name == "eng-cmn"
         assert "`*mine*`" in sent(follower, "class_session")[0]["problem"]
+    finally:
+        CLASS_SESSIONS.end(session_of(teacher))
+
+
+def test_who_follows_keeps_his_own_language_and_may_answer_only_what_is_before_the_class():
+    teacher = app_at("lessons")
+    teacher.button(key="class_begin").click().run()
+    room = room_of(session_of(teacher))
+    try:
+        teacher.button(key="open_causal-mask").click().run()
+        follower = sound(app_at("", join=room.code, language="zh"))
+        assert sent(follower, "class_session")[0]["sentence"] == "你正在跟随老师的画面。"
+        guess = next(each for each in follower.get("button_group") if "guess_" in each.proto.id)
+        assert guess.proto.options
+        assert not sent(teacher, "class_bars")[0]["sentence"].startswith("1")
+        (question,) = room.answers
+        CLASS_SESSIONS.answer(session_of(follower), question, 1)
+        CLASS_SESSIONS.answer(session_of(follower), "another", 1)
+        teacher._page_hash = calc_hash(page_of(teacher))
+        teacher.run()
+        assert [each["count"] for each in sent(teacher, "class_bars")[0]["bars"]][:2] == [0, 1]
+        table = class_strip.answer_table(seat_of(session_of(teacher)))
+        assert table["count"].tolist() == [1]
+        CLASS_SESSIONS.want_names(session_of(teacher), True)
+        CLASS_SESSIONS.give_name(session_of(follower), "=HYPERLINK(1)")
+        sound(teacher.run())
+        header = sent(teacher, "class_session")[0]
+        assert header["names"] == ["=HYPERLINK(1)"]
+        assert "'=HYPERLINK(1)" in header["csv"]
+        assert "=HYPERLINK" not in str(sent(follower.run(), "class_session")[0]["names"])
     finally:
         CLASS_SESSIONS.end(session_of(teacher))

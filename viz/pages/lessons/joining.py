@@ -8,12 +8,12 @@ import streamlit as st
 
 from viz.i18n.catalogue import _
 from viz.i18n.format import as_sentence
-from viz.state.class_sessions import CLASS_SESSIONS, seat_of
+from viz.state.class_sessions import CLASS_SESSIONS, replica_code, seat_of
 from viz.state.session import Session, current_session
 from viz.web.modules import base_path
 
 JOIN, CLASS = "join", "class"  # in the address: of who follows, and of who teaches
-PROBLEM = "class_problem"  # in the session state: a sentence
+PROBLEM, ELSEWHERE = "class_problem", "class_elsewhere"  # in the session state: a sentence, a code
 CODE = "class_code"  # the field's key
 
 
@@ -33,6 +33,7 @@ def join_here(session: Session, code: str) -> str:
     try:
         seat = CLASS_SESSIONS.join(session, code)
     except ValueError as error:
+        st.session_state[ELSEWHERE] = replica_code(code)
         return str(error)
     session.address.set(JOIN, seat.room.code)
     return ""
@@ -91,4 +92,14 @@ def join_by_code() -> None:
     """Join by the code in the field."""
     code = str(st.session_state.get(CODE) or "").strip()
     if code and (problem := join_here(current_session(), code)):
-        st.session_state[PROBLEM] = as_sentence(problem)
+        st.session_state[PROBLEM] = problem
+
+
+def show_problem() -> None:
+    """Why a class session could not be joined, and the way there where another replica holds it."""
+    problem = st.session_state.pop(PROBLEM, "")
+    if not problem:
+        return
+    st.warning(as_sentence(problem))
+    if elsewhere := st.session_state.pop(ELSEWHERE, ""):
+        st.link_button(_("Join it on its own server"), f"{base_path()}/?{JOIN}={elsewhere}")

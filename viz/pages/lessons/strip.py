@@ -216,8 +216,6 @@ def panel(session: Session, place: DeltaGenerator) -> None:
         if step.question is not None and session.traced_input is not None and not waiting:
             with st.container(key="lesson_question"):
                 show_question(session, lesson, number, step.question)
-            for view in bars(session):
-                view()
         row = st.container(horizontal=True, vertical_alignment="center")
         row.button(_("Back"), key="lesson_back", disabled=not number, on_click=partial(open_step, lesson, number - 1))
         last = number == len(lesson.steps) - 1
@@ -291,6 +289,8 @@ def show_question(session: Session, lesson: Lesson, number: int, question: Quest
     ask_class(session, (lesson.name, number, of), lesson.title, sentence, answer)
     key = f"guess_{lesson.name}_{number}_{hash(of)}"
     guess = ask(question, answer, subject, key)
+    for view in bars(session):
+        view()
     if guess is not None:
         CLASS_SESSIONS.answer(session, (lesson.name, number, of), guess)
     known = progress(lesson)
