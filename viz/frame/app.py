@@ -28,6 +28,7 @@ from viz.i18n.errors import translate_error
 from viz.i18n.format import as_sentence, count_text, duration, literal, page_name
 from viz.pages.lessons import joining, trained_state
 from viz.pages.lessons import strip as lesson_strip
+from viz.pages.lessons.shelf import lesson_named
 from viz.render.view import FigureView
 from viz.state import (
     assumptions,
@@ -40,6 +41,7 @@ from viz.state import (
     texts,
     training,
 )
+from viz.state.checkpoints import find, open_place
 from viz.state.class_sessions import seat_of
 from viz.state.saved_page import Choices
 from viz.state.session import Key, Session, choose, current_session
@@ -182,6 +184,11 @@ def menu_words(session: Session) -> dict[str, str]:
         "classes": _("Others follow what you show, by a code or a link, and answer the questions of a lesson"),
         "print": _("Print"),
         "save": _("Save this page"),
+        "lesson": _("Save this lesson") if lesson_strip.Part.LESSON in st.query_params else "",
+        "lesson_explanation": _(
+            "One HTML file with all its steps and figures, whose questions answer without a network"
+        ),
+        "unsaved": _("That could not be saved: try again"),
         "notebook": _("Save as notebook"),
         "notebook_explanation": _("A Jupyter notebook that gives the same figures and numbers in Python"),
         "saving": _("Saving …"),
@@ -193,6 +200,7 @@ def menu_words(session: Session) -> dict[str, str]:
         "left_pictures": _("To stay below 5 MB, {count} pictures do not say their values here."),
         "left_frames": _("To stay below 5 MB, BertViz is left out."),
         "left_choice": _("To stay below 5 MB, no other head can be chosen here."),
+        "still": _("A picture: Vitrine itself says its values."),
         "coarse": _("To stay below 5 MB, the pictures are coarser than on the page."),
         "click": _("press one to see it large"),
         "point": _("Point at a block, or tap it, to see its shapes."),
@@ -333,12 +341,26 @@ def script_synced(session: Session, page: str) -> View:
         code = python_code.PageCode.of(session, page, checkpoints.all_places(session))
         header["python"] = "\n".join(code.lines())
         number, kind = session.making
-        if kind == "notebook":
-            views = [each for each in session.views.values() if isinstance(each, FigureView)]
-            header |= {"saving": number, "file": json.dumps(python_code.notebook(code, views), ensure_ascii=False)}
+        if kind:
+            header |= {"saving": number, "file": file_of(session, kind, code)}
     header["followed"] = sorted({*session.followed, Key.TOKENS, LEAD})
     choices = session.choices
     return PackedView(_learnt, "learnt", pack({**header, **choices.header()}, choices.arrays()))
+
+
+def file_of(session: Session, kind: str, code: python_code.PageCode) -> str:
+    """The file that was asked for: a notebook of the page, or the lesson that is open; empty where there is none."""
+    if kind == "notebook":
+        views = [each for each in session.views.values() if isinstance(each, FigureView)]
+        return json.dumps(python_code.notebook(code, views), ensure_ascii=False)
+    lesson = lesson_named(session.address.get(lesson_strip.Part.LESSON) or "")
+    if lesson is None:
+        return ""
+    from viz.frame.lesson_file import lesson_file
+
+    here = checkpoints.all_places(session)
+    content = repr((lesson, [(place.name, place.changed) for place in here]))
+    return lesson_file(content, catalogue.language(), lesson, lambda name: open_place(find(name, here)))
 
 
 def open_channel(session: Session) -> None:

@@ -7,7 +7,7 @@ import { answered, wholePage } from "./page_file.js";
 import { listen, present } from "./present.js";
 
 /** @type {Record<string, string>} */
-const BUTTONS = { file: "save", notebook: "notebook" }; // their words
+const BUTTONS = { file: "save", lesson: "lesson", notebook: "notebook" }; // their words
 const THEMES = ["System", "Light", "Dark"]; // as Streamlit calls them
 
 // Streamlit keeps the theme by the path of the page on which a visit began.
@@ -62,7 +62,7 @@ function buildMenu(parentElement) {
     });
   }
   panel.addEventListener("beforetoggle", () => showThemes(root));
-  for (const name of ["present", "class", "print", "file", "notebook"]) {
+  for (const name of ["present", "class", "print", "file", "lesson", "notebook"]) {
     root[name] = panel.appendChild(element("button", `item ${name}`));
     root[name].type = "button";
   }
@@ -79,6 +79,7 @@ function buildMenu(parentElement) {
     window.print();
   });
   root.file.addEventListener("click", () => saveFile(root, panel, "file", "html", () => wholePage(root.words, root)));
+  root.lesson.addEventListener("click", () => saveFile(root, panel, "lesson", "html", () => madeFile(root, "lesson", "text/html")));
   root.notebook.addEventListener("click", () => saveFile(root, panel, "notebook", "ipynb", () => madeFile(root, "notebook", "application/x-ipynb+json")));
   return root;
 }
@@ -106,14 +107,17 @@ async function saveFile(root, panel, name, ending, make) {
   try {
     const link = element("a");
     link.href = URL.createObjectURL(await make());
-    link.download = `vitrine-${location.pathname.replaceAll("/", "") || "map"}.${ending}`;
+    const lesson = name === "lesson" && new URLSearchParams(location.search).get("lesson");
+    link.download = `vitrine-${lesson || location.pathname.replaceAll("/", "") || "map"}.${ending}`;
     link.click();
     setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
     panel.hidePopover();
-  } finally {
-    root[name].disabled = false;
     write(root[name], words[BUTTONS[name]]);
+  } catch (error) {
+    console.warn(`${name} was not saved: ${error}`);
+    write(root[name], words.unsaved);
   }
+  root[name].disabled = false;
 }
 
 /** @param {Given} given */
@@ -136,5 +140,7 @@ export default function ({ data: words, parentElement, setTriggerValue }) {
   write(root.print, words.print);
   root.file.title = words.explanation;
   root.notebook.title = words.notebook_explanation;
+  root.lesson.title = words.lesson_explanation;
+  root.lesson.hidden = !words.lesson;
   for (const [name, word] of Object.entries(BUTTONS)) if (!root[name].disabled) write(root[name], words[word]);
 }

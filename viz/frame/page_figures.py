@@ -20,7 +20,7 @@ from viz.state import position_override, special_tokens, target_language
 from viz.state.input_texts import InputTexts
 from viz.state.saved_page import Choices
 from viz.state.serving import serving
-from viz.state.session import DEFAULT_SELECTION, DIFFERENCES, PINNED, Key, Parameter, Selection, Session
+from viz.state.session import DEFAULT_SELECTION, DIFFERENCES, PINNED, Key, Parameter, Selection, Session, TracedInput
 from viz.state.what_if import CHANGES, WhatIf
 
 if TYPE_CHECKING:
@@ -33,14 +33,14 @@ logging.getLogger("streamlit.runtime.scriptrunner_utils.script_run_context").set
 
 @dataclass(frozen=True)
 class PageFigures(Mapping[str, FigureView]):
-    """Figures of a page by their keys, the nearest to the eyes first. trace: that they are drawn of.
+    """Figures of a page by their keys, the nearest to the eyes first. input: that they are drawn of.
 
     choices: what clicks show, see `viz.state.saved_page`.
     """
 
     title: str
     views: dict[str, View]
-    trace: Trace
+    input: TracedInput
     language: str = "en"
     choices: Choices = field(default_factory=Choices)
 
@@ -55,17 +55,17 @@ class PageFigures(Mapping[str, FigureView]):
     def __len__(self) -> int:
         return len(self._figures)
 
+    @property
+    def trace(self) -> Trace:
+        return self.input.trace
+
     @cached_property
     def _figures(self) -> dict[str, FigureView]:
         return {str(key): view for key, view in self.views.items() if isinstance(view, FigureView)}
 
-    def drawn(self, before: str = "") -> list[DrawnView]:
-        """Views for a document, their keys behind `before`."""
-        return [DrawnView.of(view, before) for view in self.views.values()]
-
     def document(self, tall: int = 0) -> Document:
         """Document of all figures; tall: see `Document`."""
-        drawn = self.drawn()
+        drawn = [DrawnView.of(view) for view in self.views.values()]
         body = f'<div class="figures">{"".join(each.place() for each in drawn)}</div>'
         with speaking(self.language):
             words = saved_words()
@@ -104,7 +104,7 @@ def page_figures(model: TextModel, state: State, language: str = "en", *, choice
         )
         if choices and rest is not None:
             rest()
-    return PageFigures(f"Vitrine · {model.name} · {state.page}", views, session.trace, language, session.choices)
+    return PageFigures(f"Vitrine · {model.name} · {state.page}", views, session.current, language, session.choices)
 
 
 def new_session(given: Mapping[str, str]) -> Session:

@@ -13,7 +13,7 @@ const INERT = "a, button, select, textarea, [role=button], [role=radio], [role=s
 const FADED = "[inert] { opacity: 0.5; cursor: default; }"; // in shadow trees, which the page's styles do not reach
 const MOST = 5_000_000; // bytes of a file
 const SLACK = 20_000; // of them, for what stands around the numbers
-const ANSWER = 30_000; // milliseconds for the run of the script that draws what is closed
+const ANSWER = 120_000; // milliseconds for the run of the script that draws what is closed, or writes a file
 const QUIET = 400; // without a change in it, after which it counts as drawn
 const UNQUIET = 8000; // and the most that is waited for that
 // Where all is too large, first pages in the page go, as BertViz's; then pictures have so many of their pixels.
@@ -23,10 +23,15 @@ const SMALLER = [[1, false], [0.5, false], [0.25, false]];
 const ALIVE = new Set([
   "frame/token_bar", "web/heatmap", "web/lines", "web/chart", "web/panels", "pages/attention/head_grid", "pages/attention/steps",
   "pages/map/model_map", "pages/residual/wiring", "pages/predictions/ranking", "pages/predictions/decoding_film",
-  "pages/predictions/beam_tree",
+  "pages/predictions/beam_tree", "pages/training/film", "pages/checkpoints/tensor_tree", "pages/lab/matrices",
 ]);
+const FILM = "pages/training/film"; // whose frames come another way
+const FRAMES = 1_200_000; // bytes of them in a file
+const PICTURES = ".stPlotlyChart, [data-testid=stDataFrame]"; // of Streamlit, which stay such
 
 const VIZ = new URL("..", import.meta.url); // where modules come from
+
+/** @typedef {Map<Node, string> & { words: Record<string, string>, still: Set<Node> }} Marks */
 
 /** @param {number} milliseconds */
 const wait = (milliseconds) => new Promise((done) => setTimeout(done, milliseconds));
@@ -86,7 +91,7 @@ function frozenDetails(made) {
 
 // An element of the page as one of the file; null for one that the file does not have. marks: keys of views, by their
 // places. share: of pictures' pixels.
-/** @param {any} node @param {Map<Node, string>} marks @param {number} share */
+/** @param {any} node @param {Marks} marks @param {number} share */
 function frozen(node, marks, share) {
   if (node.nodeType === Node.TEXT_NODE) return node.cloneNode();
   if (node.nodeType !== Node.ELEMENT_NODE || LEFT_OUT.has(node.tagName) || node.matches(CHROME)) return null;
@@ -110,10 +115,19 @@ function frozen(node, marks, share) {
     template.content.append(styleElement(`${rulesOf([...styleSheets, ...adoptedStyleSheets])}\n${FADED}`), ...frozenAll(childNodes, marks, share));
   }
   made.append(...frozenAll(node.childNodes, marks, share));
+  if (marks.still.has(node)) made.append(element("p", "saved_lacks", marks.words.still));
   return node.tagName === "DETAILS" ? frozenDetails(made) : made;
 }
 
-/** @param {Iterable<Node>} nodes @param {Map<Node, string>} marks @param {number} share */
+// Places of what no script of the file draws again.
+function stillPlaces() {
+  const views = [...bus.views.values()].filter(({ name, parent }) => !ALIVE.has(name) && parent.querySelector("canvas"));
+  const hosts = views.map(({ parent }) => parent.getRootNode().host ?? parent);
+  const pictures = [...hosts, ...document.querySelectorAll(PICTURES)].filter((each) => each.closest(".stMain"));
+  return new Set(pictures.map((each) => each.closest('[data-testid="stElementContainer"]')));
+}
+
+/** @param {Iterable<Node>} nodes @param {Marks} marks @param {number} share */
 const frozenAll = (nodes, marks, share) => [...nodes].map((node) => frozen(node, marks, share)).filter(Boolean);
 
 /** @param {string} url */
@@ -176,12 +190,12 @@ export async function answered(ask) {
 async function prepared(root) {
   const handed = await answered((number) => root.prepare(number));
   if (!handed) return null;
-  const closed = [...document.querySelectorAll("details:not([open])")];
+  const folds = [...document.querySelectorAll("details")];
   let last = performance.now();
   const end = last + UNQUIET;
   const changes = new MutationObserver(() => (last = performance.now()));
-  for (const each of closed) changes.observe(each, { childList: true, subtree: true, characterData: true });
-  const drawing = () => performance.now() - last < QUIET || closed.some((each) => each.querySelector('[data-testid="stSkeleton"]'));
+  for (const each of folds) changes.observe(each, { childList: true, subtree: true, characterData: true });
+  const drawing = () => performance.now() - last < QUIET || folds.some((each) => each.querySelector('[data-testid="stSkeleton"]'));
   while (performance.now() < end && drawing()) await wait(50);
   changes.disconnect();
   await loadClosedFonts();
@@ -194,6 +208,22 @@ function base64(bytes) {
   for (let at = 0; at < bytes.length; at += 0x8000) text += String.fromCharCode(...bytes.subarray(at, at + 0x8000));
   return btoa(text);
 }
+
+// The film with as many of its frames, evenly, as there is room for; the last one among them.
+function filmNumbers() {
+  if (!bus.film?.steps.length) return undefined;
+  const { frames, steps, ...rest } = bus.film;
+  const all = steps.map((step) => [step, packedFrame(/** @type {FilmFrame} */ (frames.get(step)))]);
+  const each = Math.ceil(JSON.stringify(all).length / FRAMES);
+  const kept = all.filter((_, index) => (all.length - 1 - index) % each === 0);
+  return { ...rest, at: bus.at, steps: kept.map(([step]) => step), frames: kept };
+}
+
+/** @param {FilmFrame} frame */
+const packedFrame = ({ loss, ...arrays }) => ({ loss, ...Object.fromEntries(Object.entries(arrays).map(([name, array]) => [name, packedArray(array)])) });
+
+/** @param {Uint8Array | Int32Array | Float32Array} array */
+const packedArray = (array) => [array.constructor.name, base64(new Uint8Array(array.buffer, array.byteOffset, array.byteLength))];
 
 // The views that the file can mount again, from the top of the page to its foot.
 function aliveViews() {
@@ -269,8 +299,8 @@ function noteOf(sentences, words) {
 }
 
 // The document without its numbers.
-/** @param {string} text @param {number} share */
-function documentOf(text, share) {
+/** @param {string} text @param {number} share @param {Record<string, string>} words */
+function documentOf(text, share, words) {
   const page = document.implementation.createHTMLDocument(document.title);
   page.documentElement.lang = document.documentElement.lang;
   const characters = page.createElement("meta");
@@ -283,7 +313,7 @@ function documentOf(text, share) {
   page.documentElement.setAttribute("style", document.documentElement.getAttribute("style") ?? "");
   page.body.className = `${document.body.className} saved_page`;
   page.body.setAttribute("style", document.body.getAttribute("style") ?? "");
-  const marks = new Map([...bus.views].map(([key, { parent }]) => [parent, key]));
+  const marks = Object.assign(new Map([...bus.views].map(([key, { parent }]) => [parent, key])), { words, still: stillPlaces() });
   page.body.append(...frozenAll(document.body.childNodes, marks, share));
   return page;
 }
@@ -297,14 +327,15 @@ export async function wholePage(words, root) {
   const styles = await withFonts(rulesOf([...document.styleSheets, ...document.adoptedStyleSheets]));
   const views = aliveViews();
   const script = await scriptOf(views);
-  const around = new Blob([script]).size + SLACK;
-  let page = documentOf(styles, 1);
+  const film = views.some(({ name }) => name === FILM) ? filmNumbers() : undefined;
+  const around = new Blob([script, JSON.stringify(film ?? "")]).size + SLACK;
+  let page = documentOf(styles, 1, words);
   let [room, share] = [MOST - around - sizeOf(page), 1];
   /** @type {Element[]} */
   let frames = [];
   for (const [smaller, framed] of SMALLER) {
     if (room > 0) break;
-    [share, page] = [smaller, documentOf(styles, smaller)];
+    [share, page] = [smaller, documentOf(styles, smaller, words)];
     frames = framed ? [] : [...page.querySelectorAll("iframe")];
     for (const each of frames) each.remove();
     room = MOST - around - sizeOf(page);
@@ -323,7 +354,7 @@ export async function wholePage(words, root) {
   numbers.type = "application/json";
   numbers.id = "vitrine-numbers";
   const mounted = kept.map(({ key, name, data }) => ({ key, name, bytes: base64(data) }));
-  numbers.textContent = embedded({ views: mounted, choices, python: bus.python, words: { click: words.click, point: words.point } });
+  numbers.textContent = embedded({ views: mounted, choices, python: bus.python, film, words: { click: words.click, point: words.point } });
   page.body.appendChild(page.createElement("script")).textContent = script;
   const policy = page.createElement("meta");
   policy.httpEquiv = "Content-Security-Policy";

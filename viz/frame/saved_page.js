@@ -4,7 +4,7 @@
 import { bus } from "../web/bus.js";
 
 const BLOCKED = ":host { --saved: 1; } canvas, button { cursor: default !important; } .head, .chip, .reel > button, .controls .step { cursor: pointer !important; }"
-  + " button:disabled { pointer-events: none; } .go, .legend > button, .pin .act, .what-is-pinned .act, .pieces .act, .changed .act, .fold { display: none !important; }";
+  + " button:disabled { pointer-events: none; } .go, .legend > button, .pin .act, .what-is-pinned .act, .pieces .act, .changed .act, .fold, .controls .keys, .offer { display: none !important; }";
 /** @type {Record<string, string>} */
 const USES = { // buttons that do something here, by the component
   "frame/token_bar": ".chip, .check, .pinned, .reel > button",
@@ -12,9 +12,11 @@ const USES = { // buttons that do something here, by the component
   "pages/attention/head_grid": ".head",
   "pages/map/model_map": ".areas button",
   "pages/predictions/decoding_film": ".controls .step, .bars i",
+  "pages/training/film": "button",
+  "pages/checkpoints/tensor_tree": "*",
 };
 
-const { views, choices, words, more = {}, python } = JSON.parse(document.getElementById("vitrine-numbers")?.textContent ?? "");
+const { views, choices, words, more = {}, python, film } = JSON.parse(document.getElementById("vitrine-numbers")?.textContent ?? "");
 const drawn = new Map(); // views by their keys
 
 /** @param {string} text */
@@ -31,29 +33,32 @@ function* placesIn(root) {
 // A view's bytes, drawn in its place: for the first time, or others after a click.
 /** @param {any} view @param {Uint8Array} bytes */
 function draw(view, bytes) {
-  const { key, name, parent } = view;
+  const { key, parent } = view;
   /** @param {string} act @param {unknown} value */
   const trigger = (act, value) => {
     const shown = choices[`${key} ${act} ${JSON.stringify(value)}`] ?? {};
     for (const [other, text] of Object.entries(shown)) draw(drawn.get(other), bytesOf(text));
   };
   view.show({ key, data: bytes, parentElement: parent, setTriggerValue: trigger, setStateValue: () => {} });
-  const uses = usesOf(name);
+  const uses = usesOf(view);
   for (const button of parent.querySelectorAll("button")) button.disabled = !button.matches(uses);
+  for (const field of parent.querySelectorAll("input:not([type=search])")) field.readOnly = true; // nobody computes
 }
 
-const choosesHeads = Object.keys(choices).length > 0;
+/** @param {string} view */
+const choosesHeads = (view) => Object.keys(choices).some((click) => click.startsWith(`${view} `));
 
-/** @param {string} name */
-function usesOf(name) {
-  const own = name === "pages/attention/head_grid" && !choosesHeads ? undefined : USES[name];
+/** @param {{ key: string, name: string }} view */
+function usesOf({ key, name }) {
+  const own = name === "pages/attention/head_grid" && !choosesHeads(key) ? undefined : USES[name];
   return [".menu button", own].filter(Boolean).join(", ");
 }
 
 // Only what has a use here hears of clicks.
-/** @param {any} given */
-function quieten({ name, parent }) {
-  const uses = usesOf(name);
+/** @param {any} view */
+function quieten(view) {
+  const { parent } = view;
+  const uses = usesOf(view);
   /** @param {Event} event */
   const stop = (event) => event.stopImmediatePropagation();
   parent.addEventListener("click", (/** @type {any} */ event) => event.target.closest?.(uses) || stop(event), true);
@@ -75,7 +80,7 @@ function mountAgain({ key, name, bytes }, parent, show) {
     const style = parent.appendChild(document.createElement("style"));
     style.textContent = BLOCKED;
     quieten(view);
-    HINTS[name]?.(parent.querySelector(".vitrine"));
+    HINTS[name]?.(parent.querySelector(".vitrine"), key);
   } catch (error) {
     console.error(`${key} could not be drawn: ${error}`);
     drawn.delete(key);
@@ -84,11 +89,11 @@ function mountAgain({ key, name, bytes }, parent, show) {
 }
 
 // What cannot be clicked does not say that it can.
-/** @type {Record<string, (root: any) => void>} */
+/** @type {Record<string, (root: any, key: string) => void>} */
 const HINTS = {
-  "pages/attention/head_grid"(root) {
+  "pages/attention/head_grid"(root, key) {
     const said = root.sent.words;
-    if (!choosesHeads) said.caption = said.caption.replace(` · ${words.click}`, "");
+    if (!choosesHeads(key)) said.caption = said.caption.replace(` · ${words.click}`, "");
     root.caption.textContent = said.caption;
   },
   "pages/map/model_map"(model) {
@@ -111,11 +116,27 @@ function fitFrame() {
   }
 }
 
+/** @type {Record<string, any>} */
+const ARRAYS = { Uint8Array, Int32Array, Float32Array };
+
+// The film of a training, from its frames.
+/** @param {any} film */
+function playAgain({ at, frames, ...rest }) {
+  /** @param {any} part */
+  const unpacked = (part) => (Array.isArray(part) ? new ARRAYS[part[0]](bytesOf(part[1]).buffer) : part);
+  /** @param {[number, any]} entry @returns {[number, any]} */
+  const frameOf = ([step, frame]) => [step, Object.fromEntries(Object.entries(frame).map(([name, part]) => [name, unpacked(part)]))];
+  const film = { ...rest, frames: new Map(frames.map(frameOf)) };
+  bus.film = film;
+  bus.at = film.frames.has(at) ? at : null;
+}
+
 // shows: functions of the scripts, by their names. begins: those of further modules, each given its data.
 /** @param {Record<string, Component["default"]>} shows @param {Record<string, (data: any) => void>} [begins] */
 export function showAgain(shows, begins = {}) {
   fitFrame();
   if (python) bus.python = python;
+  if (film) playAgain(film);
   addEventListener("load", async () => {
     await document.fonts.ready; // text on a canvas does not change when its face comes
     const places = new Map(placesIn(document));

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
@@ -183,7 +184,7 @@ def data_table(
     draw. more: other tables by their names. The user chooses between the whole and each of these.
     """
     data = place or expander(key, title or _("Data"))
-    saving = bool(current_session().saving) and not data.open
+    saving = bool(current_session().saving)
     if not data.open and not saving:
         return
     tables = {_("Overview"): FigureTable(file, table)} if table else {}
@@ -193,7 +194,10 @@ def data_table(
     }
     with data:
         if saving:
-            return saved_tables(tables)
+            with st.container(key=f"saved_open_{key}") if data.open else nullcontext():  # which the page hides
+                saved_tables(tables)
+        if not data.open:
+            return
         chosen = choose_table(f"{key}_of", tables) if len(tables) > 1 else next(iter(tables), None)
         if chosen is None:
             return
