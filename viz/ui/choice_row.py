@@ -34,9 +34,12 @@ class ChoiceRow:
 
 @contextmanager
 def choice_row(name: str) -> Iterator[ChoiceRow]:
-    """The row, with the button at its end, if it has a rest; that stands below it. name: of the page or its part."""
+    """The row, with the button at its right upper corner, if it has a rest; that stands below it. name: of the page or
+    its part.
+    """
     is_open = current_session().address.get(MORE) == OPEN
-    place = st.container(key=f"choices_{name}", horizontal=True, vertical_alignment="center")
+    whole = st.container(key=f"choices_{name}", horizontal=True)
+    place = whole.container(key=f"first_{name}", horizontal=True, vertical_alignment="center")
     others = st.container(key=f"rest_{name}", horizontal=True, vertical_alignment="center")
     row = ChoiceRow(place, others if is_open else None)
     yield row
@@ -45,7 +48,7 @@ def choice_row(name: str) -> Iterator[ChoiceRow]:
     count = sum(row.changed)
     words = _("More · {count} changed").format(count=count) if count else _("More")
     icon = ":material/expand_less:" if is_open else ":material/expand_more:"
-    place.button(words, key=f"more_{name}", icon=icon, icon_position="right", on_click=_turn)
+    whole.button(words, key=f"more_{name}", icon=icon, icon_position="right", on_click=_turn)
 
 
 def _turn() -> None:

@@ -205,8 +205,16 @@ def data_table(
         widths = number_columns(frame).items()
         config = {name: st.column_config.NumberColumn(format="%.4g", width=wide) for name, wide in widths}
         st.dataframe(frame, height=280, hide_index=True, column_config=config)
+        if has_space_marks(frame):
+            st.caption(_("Tokens are written here as their tokenizer does: ▁ is a space."))
         csv = harmless(frame).to_csv(index=False).encode("utf-8-sig")
         st.download_button("CSV", csv, f"{tables[chosen].file}.csv", "text/csv", key=f"{key}_csv")
+
+
+def has_space_marks(frame: DataFrame) -> bool:
+    """True of a table in which a space is written as tokenizers do."""
+    texts = (frame[name] for name in dict.fromkeys(frame.select_dtypes(exclude="number")))
+    return any("▁" in str(cell) for each in texts for cell in each.to_numpy().flat)
 
 
 def number_columns(frame: DataFrame) -> dict[str, int | None]:

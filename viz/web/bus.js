@@ -18,6 +18,8 @@ export const bus = (globalThis.__vitrine ??= Object.assign(new EventTarget(), he
   views: new Map(), // what is mounted, by keys; see views.js
   frames: new Map(), // the newest that came by the channel, by keys
   fields: new Map(), // of text, by keys; see text_field.js
+  flags: {}, // steps of the film that are compared; see film_store.js
+  comparing: false,
 }));
 
 // Pictures whose places are tokens, also where pieces of words are one elsewhere: there a place is a run of them.

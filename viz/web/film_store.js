@@ -1,5 +1,5 @@
 // The film of the training, kept where every component of the page finds it: `bus.film`, filled by the strip in the
-// sidebar, and `bus.at`, the step it stands at, null at the newest. "film" on the bus: frames have come or gone;
+// sidebar, `bus.at`, the step it stands at, null at the newest, and `bus.flags`, the steps that are compared. "film" on the bus: frames have come or gone;
 // "frame": it stands somewhere else. Neither asks the server for anything.
 
 import { bus } from "./bus.js";
@@ -34,11 +34,16 @@ export function receiveFilm({ edition, run, steps, kinds, tokens, runs = {}, ans
   });
   const here = steps.filter((step) => old.has(step));
   for (const step of here) frames.set(step, old.get(step));
-  if (bus.film?.run !== run) bus.at = null; // another run: it is followed
+  if (bus.film?.run !== run) follow(); // another run
   bus.film = { edition, run, steps: here, frames, kinds, tokens, runs, answers, keys, ranks, words, names: known };
   if (bus.at != null && !frames.has(bus.at)) bus.at = same && here.length ? here[nearestFrame(bus.at)] : null;
   bus.dispatchEvent(new CustomEvent("film"));
   return here.length === steps.length;
+}
+
+// Stand at the newest frame, with no flags.
+function follow() {
+  Object.assign(bus, { at: null, flags: {}, comparing: false });
 }
 
 export const filmHere = () => /** @type {Film} */ (bus.film);
@@ -62,7 +67,7 @@ export function askWhile(root, lacking, wait = PATIENCE) {
 export function forgetFilm() {
   if (!bus.film) return;
   bus.film = undefined;
-  bus.at = null;
+  follow();
   bus.dispatchEvent(new CustomEvent("film"));
 }
 

@@ -7,7 +7,7 @@ export function significant(value) {
   if (value === 0) return "0";
   if (!Number.isFinite(value)) return String(value);
   const size = Math.abs(value);
-  const text = size >= 1000 || size < 0.001 ? value.toExponential(2) : value.toPrecision(3);
+  const text = size >= 1000 || size < 0.0001 ? value.toExponential(2) : value.toPrecision(3);
   return text.replaceAll("-", "−");
 }
 

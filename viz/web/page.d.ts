@@ -135,6 +135,8 @@ interface Bus extends EventTarget {
   /** Lines of Python that give the page's figures, see python_code.py. */
   python?: string;
   at?: number | null;
+  flags: Record<string, any>;
+  comparing: boolean;
   followed?: Set<string>;
   looks?: number | null;
   due?: boolean;

@@ -55,8 +55,8 @@ def explain(key: str, network: Network, wish: HeadSettings, below: str) -> None:
     explanation(
         key,
         _(
-            "Each token divides its attention over the tokens that it may look at: a dark cell is where it looks most. "
-            "A head is one such way of looking, and the model has many at once."
+            "Each token divides its attention over the tokens that it may look at: a strong cell is where it looks "
+            "most. A head is one such way of looking, and the model has many at once."
         ),
         formulas,
         text,
@@ -133,7 +133,7 @@ def about_map(head_maps: HeadMaps, layer: int) -> About:
             sentence,
             formulas,
             [COMBINATIONS[combination]],
-            meaning=Message("A dark column is a token whose content most of the text carries by now."),
+            meaning=Message("A strong column is a token whose content most of the text carries by now."),
         )
     sentence = Message(
         "How a query, a row, divides its attention over the keys, the columns: the weights of a row add up to 1, with "
@@ -149,7 +149,7 @@ def about_map(head_maps: HeadMaps, layer: int) -> About:
         sentence,
         formulas,
         [*ran, *([] if combination == "head" else [COMBINATIONS[combination]])],
-        meaning=Message("A dark cell in a row is where that token gets most of what it takes over."),
+        meaning=Message("A strong cell in a row is where that token gets most of what it takes over."),
     )
 
 

@@ -79,10 +79,18 @@ function newArea(root) {
     // A finger has no hover: its first touch shows the block, the second opens it.
     root.pressed = made.area;
     root.show(made.area);
-    if (!root.touched) root.open(made.area);
+    if (root.touched) uncover(root, made);
+    else root.open(made.area);
     root.touched = false;
   });
   return made;
+}
+
+// What was touched in sight, where the panel has come to lie over it.
+/** @param {PlotRoot} root @param {HTMLElement} made */
+function uncover({ panel, shown }, made) {
+  made.style.scrollMargin = `${shown.header.covered + 8}px 0 ${panel.offsetHeight + 8}px`;
+  made.scrollIntoView({ block: "nearest" });
 }
 
 /** @param {Area} one @param {Area} other */

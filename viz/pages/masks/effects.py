@@ -109,17 +109,16 @@ def effect(inputs: Inputs, reference: Reference) -> str:
         return Message("No prediction moves")
     then, now = (each[place].float().softmax(dim=-1) for each in (reference.logits, trace["output.logits"]))
     leader, next_leader = int(then.argmax()), int(now.argmax())
-    token = word(predicted_tokens(trace)[place])
-    if reference.pinned:
-        where = Message("Pinned → now, at {token}", token=token)
-    elif inputs.model.kind == "encoder-only":
-        where = Message("With this change, at {token}", token=token)
-    else:
-        where = Message("With this change, after {token}", token=token)
     first, second = (word(inputs.model.target_tokenizer.label(each)) for each in (leader, next_leader))
-    numbers = significant_alike(float(then[leader]), float(now[leader]))
-    moved = joined(" ", first, " → ".join(numbers))
-    return joined(": ", where, joined(", ", moved, Message("now {token}", token=second) if first != second else ""))
+    before, after = significant_alike(float(then[leader]), float(now[leader]))
+    words = {"token": word(predicted_tokens(trace)[place]), "next": second, "before": before, "now": after}
+    if inputs.model.kind == "encoder-only":
+        if first == second:
+            return Message("In the place of {token}: {next}, {before} → {now}", **words)
+        return Message("In the place of {token}: {next}, no longer {other}, {before} → {now}", other=first, **words)
+    if first == second:
+        return Message("After {token} comes {next}: {before} → {now}", **words)
+    return Message("After {token} comes {next}, no longer {other}: {before} → {now}", other=first, **words)
 
 
 def predictions_chart(inputs: Inputs, reference: Reference, place: int) -> Chart:

@@ -94,8 +94,8 @@ def page(model: TextModel) -> Views:
         row.choose(_("A press changes"), SCOPES, SCOPES[0], Part.SCOPE, scope_name)
     left, right = st.columns([7, 9], gap="medium")
     mask, alarms_here, flow = left.container(), left.container(), right.container()
-    # Without a change there are no effects, and no empty place for them.
-    effects = st.columns([6, 4, 3], gap="medium") if current_session().what_if.changes else []
+    # Below the mask, which was pressed. Without a change there are no effects, and no empty place for them.
+    effects = [*left.columns([4, 3], gap="small"), left.container()] if current_session().what_if.changes else []
     experiment = choose(_("Experiment"), EXPERIMENTS, EXPERIMENTS[0], Part.EXPERIMENT, experiment_name, st.container())
     sentence_place = st.container()
     below, table = st.columns([5, 4], gap="medium") if experiment == "order" else (st.container(), st.container())
@@ -115,7 +115,7 @@ def page(model: TextModel) -> Views:
             (flow, view(Part.FLOW, flow_panels(inputs, before, kind, chosen, difference))),
         ]
         if effects:
-            where, moved, tops = effects
+            moved, tops, where = effects
             heads = where_panels(inputs, before, kinds, kind, chosen, difference)
             parts.append((where, view(Part.WHERE, heads, cell=on_head)))
         if reference:

@@ -182,7 +182,7 @@ def about_top(model: TextModel, differing: bool) -> About:
         "Each row is a position: the tokens that the model thinks most probable there, the first at the left."
     )
     return About(
-        sentence, [SOFTMAX], ran, meaning=Message("Where the first is pale, the model wavers between several.")
+        sentence, [SOFTMAX], ran, meaning=Message("Where the first is faint, the model wavers between several.")
     )
 
 

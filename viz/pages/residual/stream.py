@@ -17,7 +17,7 @@ from viz.figures.compared import Compared
 from viz.figures.figure import About
 from viz.figures.heatmap import Heatmap
 from viz.i18n.catalogue import _
-from viz.i18n.format import significant
+from viz.i18n.format import significant, token_sign
 from viz.ui.parts import explanation, frame_of
 from viz.ui.plots import array, block_name, caption, cell_note, compared, lacking, tokens_axis
 
@@ -104,7 +104,7 @@ def stream_chart(inputs: Inputs, stack: str, parts: Sequence[Block], quantity: s
     """The same quantity over the steps: its mean and the chosen token, and every token while they are few."""
     values, other = (quantity_of(get, parts, quantity) for get in (inputs.now, inputs.before))
     assert values is not None
-    tokens = inputs.trace.tokens_of(stack + ".")
+    tokens = [token_sign(token) for token in inputs.trace.tokens_of(stack + ".")]
     own, before = array(values), None if other is None else array(other)
     places = np.arange(len(own))
     series: list[Series] = []

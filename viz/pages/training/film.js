@@ -29,7 +29,7 @@ const FLAGS = { a: SERIES[2], b: SERIES[4] };
 /** @param {HTMLElement} parentElement */
 function buildFilm(parentElement) {
   const root = newRoot(parentElement, "training-film");
-  Object.assign(root, { flags: {}, comparing: false, position: 0, painted: 0 });
+  Object.assign(root, { position: 0, painted: 0 });
   /** @type {(act: () => void) => () => void} */
   const filmed = (act) => () => bus.film?.steps.length && act();
   /** @type {Player} */
@@ -41,7 +41,10 @@ function buildFilm(parentElement) {
       ["on", "›", filmed(() => player.seek(frameAt() + 1))],
       ["a", "", filmed(() => putFlag(root, "a"))],
       ["b", "", filmed(() => putFlag(root, "b"))],
-      ["difference", "", filmed(() => compare(root, !root.comparing))],
+      ["difference", "", filmed(() => {
+        bus.comparing = !bus.comparing;
+        showFilmSoon(root);
+      })],
       ["largest", "", filmed(() => findLargest(root))],
       ["keys", "", filmed(() => offer(root, nearestKey(filmHere().steps[frameAt()])))],
     ],
@@ -132,22 +135,15 @@ function steerFilm(root, event) {
 /** @param {Root} root @param {string} name */
 function putFlag(root, name) {
   const step = filmHere().steps[frameAt()];
-  root.flags[name] = root.flags[name] === step ? undefined : step;
-  showFilmSoon(root);
-}
-
-/** @param {Root} root @param {boolean} on */
-function compare(root, on) {
-  root.comparing = on;
+  bus.flags[name] = bus.flags[name] === step ? undefined : step;
   showFilmSoon(root);
 }
 
 // The frames that are compared: flag A, else the first; flag B, else where the film stands.
-/** @param {Root} root */
-function compared(root) {
+function compared() {
   const { steps, frames } = filmHere();
   /** @param {string} name @param {any} otherwise */
-  const flag = (name, otherwise) => (frames.has(root.flags[name]) ? root.flags[name] : otherwise);
+  const flag = (name, otherwise) => (frames.has(bus.flags[name]) ? bus.flags[name] : otherwise);
   return [flag("a", steps[0]), flag("b", steps[frameAt()])];
 }
 
@@ -174,7 +170,7 @@ function findLargest(root) {
   const [layer, head] = root.chosen;
   const { variation, before, after } = largestChange(kind, layer, head);
   const { steps } = filmHere();
-  root.flags = { a: steps[before], b: steps[after] };
+  bus.flags = { a: steps[before], b: steps[after] };
   const moved = about(variation, filmShape(kind)[3] * filmError(kind)); // half of the change of as many weights
   /** @type {Record<string, unknown>} */
   const text = { head: `${layer + 1}.${head + 1}`, before: steps[before], after: steps[after], moved };
@@ -281,8 +277,8 @@ function paintLine(root) {
   drawn(steps, losses, { colour: LOSS });
   for (const key of keys) if (key >= steps[0] && key <= steps[steps.length - 1]) pen.text("◆", x(key), bottom + 8, { align: "center", faint: true });
   for (const name of ["a", "b"]) {
-    if (!frames.has(root.flags[name])) continue;
-    const at = x(root.flags[name]);
+    if (!frames.has(bus.flags[name])) continue;
+    const at = x(bus.flags[name]);
     pen.line([[at, 0], [at, bottom]], { colour: FLAGS[name], width: 2 });
     const left = at > width - 20 || (name === "a" && at > 20);
     pen.box(at + (left ? -16 : 2), 2, 14, 14, pen.background); // over the lines
@@ -340,20 +336,20 @@ function showFrame(root) {
   let sentence = words.frame.replace("{step}", step.toLocaleString("en"));
   /** @type {(FilmFrame | undefined)[]} */
   let norms = [frame];
-  if (root.comparing) {
-    const [a, b] = compared(root);
+  if (bus.comparing) {
+    const [a, b] = compared();
     norms = [frames.get(b), frames.get(a)];
     const [before, after] = [filmWeights(kind, a), filmWeights(kind, b)];
     weights = Int16Array.from(after, (weight, cell) => weight - before[cell]);
     sentence = words.between.replace("{a}", a.toLocaleString("en")).replace("{b}", b.toLocaleString("en"));
   }
-  const top = root.comparing ? Math.max(1, largest(weights)) : 255;
+  const top = bus.comparing ? Math.max(1, largest(weights)) : 255;
   const count = layers * heads;
-  const scale = root.comparing
+  const scale = bus.comparing
     ? { low: -1, high: 1, most: 510, levels: Uint16Array.from(weights, (weight) => weight + 255) }
     : { low: 0, high: 1, most: 255, levels: weights };
   const tops = Array(count).fill(top / 255);
-  showThumbnails(root.heads, { ...scale, tops, difference: root.comparing, states: visible, count, columns: heads, rows, cells: columns, sides: root.header.sides });
+  showThumbnails(root.heads, { ...scale, tops, difference: bus.comparing, states: visible, count, columns: heads, rows, cells: columns, sides: root.header.sides });
   root.heads.thumbnails.forEach((/** @type {any} */ button, /** @type {number} */ index) => {
     const here = index === layer * heads + head;
     button.classList.toggle("chosen", here);
@@ -369,8 +365,8 @@ function showFrame(root) {
   put(root.line, "aria-valuemax", steps.length - 1);
   put(root.line, "aria-valuenow", number);
   put(root.line, "aria-valuetext", root.standing.textContent);
-  put(root.player.buttons.difference, "aria-pressed", root.comparing);
-  for (const name of ["a", "b"]) put(root.player.buttons[name], "aria-pressed", frames.has(root.flags[name]));
+  put(root.player.buttons.difference, "aria-pressed", bus.comparing);
+  for (const name of ["a", "b"]) put(root.player.buttons[name], "aria-pressed", frames.has(bus.flags[name]));
   moveCursor(root);
   if (root.lined) paintLine(root);
   root.lined = false;
@@ -392,13 +388,13 @@ function everyWords(words) {
 function showLarge(root, weights, top, sentence, step) {
   const { labels, sides, titles, words, visible, kind } = root.header;
   const [layer, head] = root.chosen;
-  const scale = { low: root.comparing ? -top : 0, high: top, title: root.comparing ? words.difference : words.weight, difference: root.comparing };
+  const scale = { low: bus.comparing ? -top : 0, high: top, title: bus.comparing ? words.difference : words.weight, difference: bus.comparing };
   const name = words.head.replace("{layer}", layer + 1).replace("{head}", head + 1);
   const header = {
     rows: { title: titles.rows, labels: labels.rows, side: sides.rows },
     columns: { title: titles.columns, labels: labels.columns, side: sides.columns },
     scale, name, sentence, words, about: root.header.about,
-    error: (root.comparing ? 2 : 1) * filmError(kind),
+    error: (bus.comparing ? 2 : 1) * filmError(kind),
     alt: `${name}, ${sentence}`, file: `film-${kind}-layer${layer + 1}-head${head + 1}-step${step}`, stamp: String(step),
   };
   showPlot(root.large, { header, values: Float32Array.from(weights, (weight) => weight / 255), visible, chosen: root.position });

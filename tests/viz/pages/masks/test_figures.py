@@ -104,11 +104,12 @@ def test_changes_are_shown_and_measured(small):
     assert float(moved.max()) > 1e-4
     for log_probabilities, each in zip((was, now), tops_chart(inputs, reference, place).series, strict=True):
         assert np.allclose(np.sort(each.ys)[::-1][:5], log_probabilities[place].exp().topk(5).values, atol=1e-6)
-    leader = int(was[place].argmax())
-    first, second = significant_alike(*(float(each[place, leader].exp()) for each in (was, now)))
-    token, read = word(small.target_tokenizer.label(leader)), word(plain.target_tokens[place])
+    leaders = [int(each[place].argmax()) for each in (was, now)]
+    shares = significant_alike(*(float(each[place, leaders[0]].exp()) for each in (was, now)))
+    other, top = (word(small.target_tokenizer.label(leader)) for leader in leaders)
+    no_longer = f", no longer {other}" if top != other else ""
     sentence = effect(inputs, reference)
-    assert str(sentence).startswith(f"With this change, after {read}: {token} {first} → {second}")
+    assert str(sentence) == f"After {word(plain.target_tokens[place])} comes {top}{no_longer}: {' → '.join(shares)}"
     assert mask_panels(inputs, "cross", chosen, False, sentence).caption.finding == sentence
     (alarm,) = alarms(inputs.trace, "cross", chosen)
     assert "Nothing to look at" in alarm
