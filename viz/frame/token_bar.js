@@ -1,3 +1,4 @@
+import { percent } from "../web/numbers.js";
 import { unpack } from "../web/bytes.js";
 import { element, ending, newRoot, shorten, write } from "../web/elements.js";
 import { bus, hover, keepHeld, onHover } from "../web/bus.js";
@@ -247,7 +248,7 @@ function showGuesses(parent, guesses, hint, choose) {
       button.type = "button";
       button.title = `${hint} · ${probability}`;
       button.style.setProperty("--share", `${100 * probability}%`);
-      button.append(element("span", "label", shown(label)), element("span", "muted", `${(100 * probability).toFixed(1)} %`));
+      button.append(element("span", "label", shown(label)), element("span", "muted", percent(probability)));
       button.addEventListener("click", () => choose(number, token));
     }
     return row;

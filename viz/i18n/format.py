@@ -61,6 +61,13 @@ def significant_alike(*values: float) -> list[str]:
     return [significant(value) if gone else text for value, text, gone in zip(values, texts, lost, strict=True)]
 
 
+def percent(share: float, decimals: int = 1) -> str:
+    """A share in percent, the sign behind a gap that no line breaks; one that would vanish is said to be less."""
+    least = 10**-decimals
+    number = f"< {least:g}" if 0 < 100 * share < least / 2 else f"{100 * share:.{decimals}f}"
+    return f"{number}\u00a0%".replace("-", "−")
+
+
 def grouped(value: float) -> str:
     """Six significant digits, thousands apart; all digits of the whole number from a million on."""
     return f"{value:,.0f}" if 1e6 <= value < 1e15 else f"{value:,.6g}"

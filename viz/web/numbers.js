@@ -11,6 +11,14 @@ export function significant(value) {
   return text.replaceAll("-", "−");
 }
 
+// A share in percent; one that would vanish is said to be less. As `percent` in viz/i18n/format.py.
+/** @param {number} share @param {number} [decimals] */
+export function percent(share, decimals = 1) {
+  const least = 10 ** -decimals;
+  const small = share > 0 && 100 * share < least / 2;
+  return `${small ? `< ${least}` : (100 * share).toFixed(decimals)}\u00a0%`;
+}
+
 // All digits that a float32 has, and no more: reading them back gives the same number.
 /** @param {number} value */
 export function exact(value) {

@@ -28,7 +28,7 @@ from viz.figures.figure import About, Caption
 from viz.figures.panels import Panel, Panels
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
-from viz.i18n.format import as_sentence, attention_name, literal, sides, significant, tokens
+from viz.i18n.format import as_sentence, attention_name, literal, percent, sides, significant, tokens
 from viz.i18n.messages import clauses, in_language, joined
 from viz.jobs import TableJob, TableTask
 from viz.pages.checkpoints.heads import KIND, open_head
@@ -264,7 +264,7 @@ def written(model: TextModel, source: str, trace: Any) -> str:
     guesses = model.guesses(trace, keep=3) if model.predicts else []
     last_guesses = guesses[-1:] if model.kind == "decoder-only" else guesses
     return " · ".join(
-        ", ".join(f"{each.label} {np.exp(each.log_probability):.0%}" for each in guess.choices)
+        ", ".join(f"{each.label} {percent(np.exp(each.log_probability), 0)}" for each in guess.choices)
         for guess in last_guesses
     )
 

@@ -15,7 +15,7 @@ from model.analysis.weights.health import KINDS, apart, role, unmoved
 from viz.components.registry import component, pack
 from viz.components.view import Answer, PackedView, View
 from viz.i18n.catalogue import _
-from viz.i18n.format import bytes_text, significant, token_sign
+from viz.i18n.format import bytes_text, percent, significant, token_sign
 from viz.pages.checkpoints import tensor, tensor_figures
 from viz.pages.checkpoints.measuring import HealthJob, TensorStatistics
 from viz.pages.checkpoints.subjects import Subject, choose_tensor, chosen_place, model_of, subjects
@@ -256,7 +256,7 @@ def sentence(finding: Finding, label: Callable[[int], str] | None = None) -> str
         "same_tokens": _("tokens: {rows} ({share} of the vocabulary)"),
     }[finding.kind].format(
         number=f"{finding.number:,.0f}" if 1000 <= abs(finding.number) < 1e9 else significant(finding.number),
-        share=f"{significant(100 * finding.number)} %",
+        share=percent(finding.number, 2),
         bytes=bytes_text(int(finding.number)) if finding.kind == "copy" else "",
         other=short(finding.other),
         rows=rows_text(finding.rows, label),

@@ -20,7 +20,7 @@ from viz.figures.colours import EXPECTED, FIRST, PLAIN, SERIES
 from viz.figures.figure import About, Caption
 from viz.figures.heatmap import Heatmap
 from viz.i18n.catalogue import _
-from viz.i18n.format import significant
+from viz.i18n.format import percent, significant
 from viz.i18n.messages import joined
 from viz.ui.plots import array
 
@@ -101,7 +101,7 @@ def summary(weight: Weight) -> str:
         deviation=significant(statistics.deviation),
         low=significant(statistics.minimum),
         high=significant(statistics.maximum),
-        zeros="<\xa00.01\xa0%" if 0 < statistics.zeros < 1e-4 else f"{significant(100 * statistics.zeros)}\xa0%",
+        zeros=percent(statistics.zeros, 2),
     )
     if statistics.nan or statistics.infinite:
         line = joined(
@@ -422,7 +422,7 @@ def spectrum_sentence(values: Tensor) -> str:
     energy = values.double().square().cumsum(0)
     whole = float(energy[-1]) or 1.0
     shares = [
-        Message("{count}: {share}", count=count, share=f"{100 * float(energy[count - 1]) / whole:.1f} %")
+        Message("{count}: {share}", count=count, share=percent(float(energy[count - 1]) / whole))
         for count in TOPS
         if count < len(values)
     ]

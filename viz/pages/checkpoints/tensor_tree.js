@@ -3,7 +3,7 @@
 
 import { unpack } from "../../web/bytes.js";
 import { element, firstIn, newRoot, shorten, write } from "../../web/elements.js";
-import { exact, significant } from "../../web/numbers.js";
+import { exact, percent, significant } from "../../web/numbers.js";
 
 const ROW = 26; // CSS pixels
 const TWO_LINES = 34; // of a row on a narrow screen
@@ -140,7 +140,7 @@ function bytesText(bytes) {
 function cellText(value, kind) {
   if (kind === "text") return value;
   if (kind === "count") return value.toLocaleString("en");
-  if (kind === "share") return value === 0 ? "0" : value < 1e-4 ? "< 0.01 %" : `${significant(100 * value)} %`;
+  if (kind === "share") return value === 0 ? "0" : percent(value, 2);
   return significant(value);
 }
 

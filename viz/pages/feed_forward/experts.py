@@ -19,7 +19,7 @@ from viz.figures.colours import FIRST, PINNED, PLAIN
 from viz.figures.figure import About
 from viz.figures.heatmap import Heatmap
 from viz.i18n.catalogue import _
-from viz.i18n.format import literal
+from viz.i18n.format import literal, percent
 from viz.jobs import TableJob, TableTask
 from viz.pages.feed_forward.units import Chosen, expert_name
 from viz.state import permissions
@@ -96,7 +96,7 @@ def router_map(inputs: Inputs, chosen: Chosen, quantity: str) -> Heatmap:
 
 def _most_loaded(shares: torch.Tensor) -> str:
     order = shares.argsort(descending=True, stable=True)[:NAMED].tolist()
-    experts = ", ".join(f"{number + 1}: {float(shares[number]):.0%}" for number in order)
+    experts = ", ".join(f"{number + 1}: {percent(float(shares[number]), 0)}" for number in order)
     return Message("most loaded: {experts}", experts=experts)
 
 
@@ -159,7 +159,7 @@ def load_chart(inputs: Inputs, chosen: Chosen, over: Loads | None = None) -> Cha
     labels = [str(number + 1) for number in range(len(places))]
     even = int((gates != 0).sum()) / gates.numel()
     title = Message("Layer {layer}: load of each expert", layer=chosen.layer + 1)
-    note = Message("even: {share:.0%}", share=even)
+    note = Message("even: {share}", share=percent(even, 0))
     about = About(Message("The share of the tokens that go through each expert of this layer."), [LOAD], [load])
     above = caption(inputs, title, f"experts-{chosen.mixture}", note, about=about)
     framed = int(chosen.expert) if chosen.expert.isdecimal() else -1

@@ -29,7 +29,7 @@ from viz.figures.colours import PINNED, PLAIN
 from viz.figures.figure import About
 from viz.i18n.catalogue import _
 from viz.i18n.errors import beside_pin, unless_absent
-from viz.i18n.format import in_turn, no_predictions, significant
+from viz.i18n.format import in_turn, no_predictions, percent, significant
 from viz.i18n.messages import joined
 from viz.pages.feed_forward.text import is_gated, layer_class, unit_formula, unit_quantity
 from viz.pages.feed_forward.units import (
@@ -176,7 +176,7 @@ def layer_sentence(inputs: Inputs, chosen: Chosen, seen: Seen) -> str:
     numbers: dict[str, Any] = {
         "place": chosen.place,
         "name": off_name(chosen.activation),
-        "share": float(silent.float().mean()),
+        "share": percent(float(silent.float().mean())),
         "tokens": len(silent),
         "dead": int(silent.all(dim=0).sum()),
         "units": silent.shape[1],
@@ -185,13 +185,13 @@ def layer_sentence(inputs: Inputs, chosen: Chosen, seen: Seen) -> str:
     }
     if chosen.expert and chosen.expert != SHARED:
         sentence = Message(
-            "{place}: {name} **{share:.1%}** · off at all {tokens} tokens that go through it: **{dead}** of {units} "
+            "{place}: {name} **{share}** · off at all {tokens} tokens that go through it: **{dead}** of {units} "
             "units · never on at the {positions} positions of it seen on this page: **{never}**",
             **numbers,
         )
     else:
         sentence = Message(
-            "{place}: {name} **{share:.1%}** · off at all {tokens} tokens of this text: **{dead}** of {units} units "
+            "{place}: {name} **{share}** · off at all {tokens} tokens of this text: **{dead}** of {units} units "
             "· never on at the {positions} positions seen on this page: **{never}**",
             **numbers,
         )

@@ -34,7 +34,7 @@ from viz.figures.figure import About
 from viz.figures.heatmap import Heatmap
 from viz.i18n.catalogue import _
 from viz.i18n.errors import beside_pin, translate_error
-from viz.i18n.format import significant
+from viz.i18n.format import percent, significant
 from viz.i18n.messages import joined
 from viz.pages.feed_forward.text import layer_class, unit_formula, unit_quantity
 from viz.state.pin import cached_for_pin
@@ -214,7 +214,7 @@ def layer_map(inputs: Inputs, chosen: Chosen) -> Heatmap:
     rows = Axis(Message("layer"), [str(row + 1) for row in range(len(values))], "layers")
     columns = tokens_axis(inputs, chosen.stack)
     share = float(values[chosen.layer].mean())
-    note = "" if np.isnan(share) else Message("layer {layer}: {share:.1%}", layer=chosen.layer + 1, share=share)
+    note = "" if np.isnan(share) else Message("layer {layer}: {share}", layer=chosen.layer + 1, share=percent(share))
     network, layers = inputs.trace.network, range(len(values))
     known = [bool(quantities(network, path_of(chosen.stack, layer))) for layer in layers]
     hatched = "" if all(known) else Message("hatched: experts in place of one network")
@@ -462,7 +462,7 @@ def pinned_share(inputs: Inputs, chosen: Chosen) -> str:
     pinned_units = inputs.pin.model.config.units_of(chosen.stack, chosen.layer)
     silent = off(known, threshold(pinned_units.activation))
     return Message(
-        "pinned, at the tokens of both: **{share:.1%}**, **{dead}** off at all of them",
-        share=float(silent.float().mean()),
+        "pinned, at the tokens of both: **{share}**, **{dead}** off at all of them",
+        share=percent(float(silent.float().mean())),
         dead=int(silent.all(dim=0).sum()),
     )

@@ -21,7 +21,7 @@ from model.runtime import cancellation
 from model.runtime.errors import MissingQuantityError
 from viz.i18n.catalogue import _
 from viz.i18n.errors import absent_words, translate_error, unless_absent
-from viz.i18n.format import as_sentence, literal, significant
+from viz.i18n.format import as_sentence, literal
 from viz.jobs import Job, Turns
 from viz.render.view import FigureView
 from viz.state.serving import by_channel
@@ -322,7 +322,3 @@ def job_of(run: str) -> ExperimentJob[Any] | None:
     """Measurement of this session under this key; None before it was begun."""
     job: ExperimentJob[Any] | None = st.session_state.get(run)
     return job
-
-
-def percent(share: float) -> str:
-    return f"{significant(100 * share)} %"

@@ -36,9 +36,9 @@ from viz.figures.colours import FIRST, KEY, PINNED, PLAIN, QUERY
 from viz.figures.figure import About, Caption
 from viz.i18n.catalogue import _
 from viz.i18n.errors import unless_absent
-from viz.i18n.format import in_turn, sides, significant, token_sign, tokens
+from viz.i18n.format import in_turn, percent, sides, significant, token_sign, tokens
 from viz.pages.lab.components import Vectors
-from viz.pages.lab.experiment import Findings, Instrument, Live, percent
+from viz.pages.lab.experiment import Findings, Instrument, Live
 from viz.pages.lab.head_choice import choose_head, head_panels, marked, mean, title_row
 from viz.render.view import view
 from viz.state.pin import cached_for_pin

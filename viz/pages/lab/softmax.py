@@ -28,10 +28,10 @@ from viz.figures.chart import Chart, Series
 from viz.figures.colours import ATTENTION, EXPECTED, FIRST, PINNED, SECOND, THIRD
 from viz.figures.figure import About, Caption
 from viz.i18n.catalogue import _
-from viz.i18n.format import in_turn, literal, sides, significant, token_sign, tokens
+from viz.i18n.format import in_turn, literal, percent, sides, significant, token_sign, tokens
 from viz.i18n.messages import in_language, joined
 from viz.pages.lab import worked_example
-from viz.pages.lab.experiment import Findings, Instrument, Live, percent
+from viz.pages.lab.experiment import Findings, Instrument, Live
 from viz.render.view import view
 from viz.state.session import attention_kinds, choose, choose_attention, current_session
 from viz.ui.parts import frame_of

@@ -11,7 +11,7 @@ from model.analysis.experts import load
 from model.capture.trace import ATTENTION_PATHS
 from model.message import Message
 from model.network.config import TWO_STACKS
-from viz.i18n.format import significant, tokens
+from viz.i18n.format import percent, significant, tokens
 from viz.i18n.messages import joined
 from viz.i18n.names import NO_PREDICTIONS, attention_title, page_title, scale_title
 from viz.pages.map.pictures import Pictures
@@ -105,7 +105,9 @@ def activity(pictures: Pictures, block: Block) -> str:
     if pictures.has_experts(block):
         shares = load(pictures.trace[f"{block.path}.gates"])
         expert = int(shares.argmax())
-        return Message("most loaded: expert {expert}, {share}", expert=expert + 1, share=f"{float(shares[expert]):.0%}")
+        return Message(
+            "most loaded: expert {expert}, {share}", expert=expert + 1, share=percent(float(shares[expert]), 0)
+        )
     if pictures.units_name(block) == block.output:
         return ""  # what it gives is shown, for its units are not known
     units = pictures.units(block)
@@ -113,7 +115,7 @@ def activity(pictures: Pictures, block: Block) -> str:
         return ""
     zeros = float((units == 0).float().mean())
     if zeros > 0:
-        return Message("{share} zero", share=f"{zeros:.0%}")
+        return Message("{share} zero", share=percent(zeros, 0))
     largest = units.abs().mean(dim=0)
     if not bool(largest.isfinite().all()):
         return Message("not a number")
@@ -125,7 +127,7 @@ def loads(pictures: Pictures, block: Block) -> str:
     """The share of the tokens that go through each expert, the most loaded first."""
     shares = load(pictures.trace[f"{block.path}.gates"])
     order = shares.argsort(descending=True, stable=True).tolist()
-    parts = [f"{expert + 1}: {float(shares[expert]):.0%}" for expert in order[:LOADED]]
+    parts = [f"{expert + 1}: {percent(float(shares[expert]), 0)}" for expert in order[:LOADED]]
     return ", ".join(parts) + (" …" if len(order) > LOADED else "")
 
 
@@ -140,7 +142,7 @@ def changes(comparison: Comparison | None, block_list: list[Block]) -> list[Said
         facts = [_largest_change(comparison, block)]
         if block.path in heads.index:
             row = heads.loc[block.path]
-            head, change = int(row["head"]) + 1, f"{row['change']:.1%}"
+            head, change = int(row["head"]) + 1, percent(float(row["change"]))
             text = Message("head {head}: {change} of its weight moved", head=head, change=change)
             facts.append((Message("head that changed most"), text))
         by_block.append([(name, text) for name, text in facts if text])

@@ -16,7 +16,7 @@ from viz.figures.colours import EXPECTED, FIRST
 from viz.figures.figure import About, Caption
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
-from viz.i18n.format import as_sentence, bytes_text, in_turn, literal
+from viz.i18n.format import as_sentence, bytes_text, in_turn, literal, percent
 from viz.ui.parts import expander
 from viz.ui.plots import stamp
 
@@ -106,7 +106,7 @@ def sentence(model: TextModel, last: CacheSize) -> str:
     elif last.deviation == 0:
         text = in_turn(text, _("The formula gives exactly these bytes."))
     else:
-        share = f"{last.deviation:.1%}"
+        share = percent(last.deviation)
         text = in_turn(text, _("The formula is off by {share}.").format(share=share))
     return text
 

@@ -103,7 +103,7 @@ def mask_panels(inputs: Inputs, kind: AttentionKind, chosen: Selection, differen
     )
     hidden = Message("{hidden} of {all} cells are hidden", hidden=int((~visible).sum()), all=visible.numel())
     of_pin = Message("pinned → now") if effect and pinned is not None else ""
-    below = joined(" · ", sentence, hidden, of_pin) if effect else sentence
+    below = joined(" · ", hidden, of_pin) if effect else sentence
     note, about = cut_note(trace, kind), about_mask(trace, path)
     finding = effect or (Message("Nothing is hidden") if bool(visible.all()) else hidden)
     above = caption(inputs, name, f"mask-{kind}", note, below, alt, about, finding)

@@ -95,7 +95,7 @@ def page(model: TextModel) -> Views:
     left, right = st.columns([7, 9], gap="medium")
     mask, alarms_here, flow = left.container(), left.container(), right.container()
     # Below the mask, which was pressed. Without a change there are no effects, and no empty place for them.
-    effects = [*left.columns([4, 3], gap="small"), left.container()] if current_session().what_if.changes else []
+    effects = [*left.columns([4, 3], gap="small"), right.container()] if current_session().what_if.changes else []
     experiment = choose(_("Experiment"), EXPERIMENTS, EXPERIMENTS[0], Part.EXPERIMENT, experiment_name, st.container())
     sentence_place = st.container()
     below, table = st.columns([5, 4], gap="medium") if experiment == "order" else (st.container(), st.container())

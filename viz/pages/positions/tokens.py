@@ -24,7 +24,7 @@ from viz.figures.colours import EXPECTED, FIFTH, FIRST, FOURTH, PINNED, PLAIN, S
 from viz.figures.figure import About
 from viz.figures.heatmap import Heatmap
 from viz.i18n.catalogue import _
-from viz.i18n.format import significant
+from viz.i18n.format import percent, significant
 from viz.i18n.messages import joined
 from viz.render.view import view
 from viz.state.position_override import position_name
@@ -297,8 +297,8 @@ def plane_chart(chosen: Chosen) -> Chart:
         series.append(_dots(Message("nearest to the chosen token"), plane.project(near), EXPECTED, labels))
     if other is not None:
         series.append(_dots(Message("pinned"), plane.project(other.float()), PINNED))
-    first, second = (significant(100 * share) for share in plane.shares)
-    explained = Message("{first} % and {second} % of the variance", first=first, second=second)
+    first, second = (percent(share) for share in plane.shares)
+    explained = Message("{first} and {second} of the variance", first=first, second=second)
     if plane.shares == (0.0, 0.0):
         explained = Message("one point: these vectors do not differ")
     sentence = joined(" · ", quantity_name(chosen.quantity), explained, lacking(inputs, other))
@@ -309,7 +309,7 @@ def plane_chart(chosen: Chosen) -> Chart:
     )
     name, file = Message("Principal components"), f"plane-{chosen.side}-{chosen.quantity}"
     above = caption(inputs, name, file, sentence=sentence, about=about)
-    x, y = Axis(f"PC 1 · {first} %"), Axis(f"PC 2 · {second} %")
+    x, y = Axis(f"PC 1 · {first}"), Axis(f"PC 2 · {second}")
     return Chart(above, series, x, y, chosen=chosen.query, tall=200, of=Message("quantity"), place=Message("token"))
 
 

@@ -19,6 +19,7 @@ from viz.figures.chart import Chart, Series
 from viz.figures.colours import EXPECTED, FIRST, OUTPUT, PINNED, PLAIN, SECOND
 from viz.figures.heatmap import Heatmap
 from viz.i18n.catalogue import _
+from viz.i18n.format import percent
 from viz.i18n.messages import joined
 from viz.pages.predictions.text import about_layers, about_lens
 from viz.ui.parts import frame_of
@@ -142,7 +143,7 @@ def settled(reading: LayerReading) -> str:
     """Number of layers after which half of the positions have their final token."""
     agree = (reading.top == reading.top[-1]).float().mean(dim=1).tolist()
     before = agree[-2]
-    return Message("final token one layer before the end: {share} %", share=f"{100 * before:.0f}")
+    return Message("final token one layer before the end: {share}", share=percent(before, 0))
 
 
 def explained(subject: Subject) -> str:

@@ -16,7 +16,7 @@ from viz.figures.colours import FIRST, SECOND
 from viz.figures.figure import About
 from viz.figures.heatmap import Heatmap
 from viz.i18n.catalogue import _
-from viz.i18n.format import significant
+from viz.i18n.format import percent, significant
 from viz.i18n.messages import in_language
 from viz.pages.residual.norms import norm_label
 from viz.state.sentences import Pair, read
@@ -97,7 +97,7 @@ def batch_chart(inputs: Inputs, measured: BatchStatistics, moment: str) -> Chart
         Series(Message("padding counted in"), places, array(padded), FIRST),
     ]
     change = float((padded - real).abs().mean() / real.abs().mean())
-    note = Message("padding changes it by {share:.1%}", share=change)
+    note = Message("padding changes it by {share}", share=percent(change))
     sentence = Message("one for each channel, over all positions of all texts")
     above = caption(inputs, "BatchNorm", f"batch-batch-norm-{moment}", note, sentence, about=about_batch(moment))
     return Chart(above, series, Axis(Message("channel")), Axis(moment_name(moment)), tall=210)
@@ -107,13 +107,13 @@ def sentence(batch: Batch, measured: BatchStatistics, path: str) -> str:
     """Measurements in words."""
     real = batch.real[path.partition(".")[0]]
     return _(
-        "{rows} texts, padded to {length} tokens: {share:.0%} of all positions are padding. At the norm **{norm}** the "
+        "{rows} texts, padded to {length} tokens: {share} of all positions are padding. At the norm **{norm}** the "
         "normalised states of the whole text, in this batch instead of alone, change by **{layer}** with LayerNorm and "
         "by **{batch}** with BatchNorm (‖y − y′‖ / ‖y′‖)."
     ).format(
         rows=len(real),
         length=real.shape[1],
-        share=1 - float(real.float().mean()),
+        share=percent(1 - float(real.float().mean()), 0),
         norm=in_language(norm_label(path)),
         layer=significant(measured.layer_moves),
         batch=significant(measured.batch_moves),

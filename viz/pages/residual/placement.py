@@ -15,6 +15,7 @@ from viz.figures.colours import FIRST, FOURTH, SECOND, THIRD
 from viz.figures.compared import Compared
 from viz.figures.figure import About
 from viz.i18n.catalogue import _
+from viz.i18n.format import percent
 from viz.i18n.messages import joined
 from viz.pages.residual.components import Wiring
 from viz.ui.parts import explanation, frame_of
@@ -95,7 +96,9 @@ def placement_chart(inputs: Inputs, parts: Sequence[Block]) -> Chart:
         series_of(placement_name(name), Compared(values, before.get(name) if before else None), COLOURS[name])
         for name, values in own.items()
     ]
-    note = joined(" · ", *(joined(" ", placement_name(name), f"{each.mean():.0%}") for name, each in own.items()))
+    note = joined(
+        " · ", *(joined(" ", placement_name(name), percent(float(each.mean()), 0)) for name, each in own.items())
+    )
     about = About(
         Message(
             "How far what each feed-forward block gives would be from this model's own, if its norm stood elsewhere."

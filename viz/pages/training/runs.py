@@ -13,7 +13,7 @@ from model.options import field_text
 from model.training.settings import CHANGEABLE, RUN_OPTIONS
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
-from viz.i18n.format import as_sentence, clauses, literal, significant
+from viz.i18n.format import as_sentence, clauses, literal, percent, significant
 from viz.pages.training import saving
 from viz.pages.training.start import give_up, offer_begin
 from viz.state import training
@@ -258,4 +258,4 @@ def _figure(run: Run, name: str) -> str:
 
 
 def _share(value: float | None) -> str:
-    return "" if value is None else f"{100 * value:.1f} %"
+    return "" if value is None else percent(value)

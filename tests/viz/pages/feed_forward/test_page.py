@@ -11,7 +11,7 @@ from tests.app_reading import opened, sent, sound, type_in
 from tests.test_app_kinds import write
 from tests.viz.small import looking, small_model
 from viz.figures.colours import PINNED
-from viz.i18n.format import significant
+from viz.i18n.format import percent, significant
 from viz.pages.feed_forward import layer
 from viz.pages.feed_forward.units import (
     PAGE,
@@ -97,7 +97,7 @@ def test_zeros_dead_units_and_those_of_the_session_are_counted_and_a_field_turns
     _header, (values, _visible) = sent(app, "units_layers")
     assert np.allclose(values[1], (units == 0).mean(axis=1))
     said = words(app)
-    assert f"**{(units == 0).mean():.1%}**" in said
+    assert f"**{percent((units == 0).mean())}**" in said
     assert f"**{(units == 0).all(axis=0).sum()}** of {units.shape[1]} units" in said
     type_in(app, "source", "The dog.")
     never = (np.concatenate([units, more]) == 0).all(axis=0).sum()
@@ -115,7 +115,7 @@ def test_a_unit_a_token_and_the_layer_are_looked_at(models):
     assert unit_chart(inputs, chosen).caption.name.endswith("unit 6")
     assert list(of_layer(layer.unit_table, inputs)["unit"]) == [*range(1, units.shape[1] + 1)]
     note = layer_map(inputs, chosen).caption.note
-    assert note == f"layer 2: {(units == 0).mean():.1%}"
+    assert note == f"layer 2: {percent((units == 0).mean())}"
     token = token_chart(inputs, chosen)
     strongest = [int(label) - 1 for label in token.x.labels]
     assert token.series[0].ys.tolist() == pytest.approx(units[2, strongest].tolist())
@@ -198,7 +198,7 @@ def test_the_pinned_share_is_told_by_what_is_off_in_the_pinned_model(models, tmp
     other = small_model(tmp_path / "other", seed=1, activation=activation)
     inputs = looking(models[0], SOURCE, TARGET, (other, OTHER, TARGET), layer=1).inputs
     units = inputs.comparison.counterpart(f"{PATH}.activation")
-    share, wrong = (f"{float(shares_off(units, each).nanmean()):.1%}" for each in (largest, SMALL - largest))
+    share, wrong = (percent(float(shares_off(units, each).nanmean())) for each in (largest, SMALL - largest))
     assert share != wrong
     assert f"pinned, at the tokens of both: **{share}**" in of_layer(layer.layer_sentence, inputs)
 

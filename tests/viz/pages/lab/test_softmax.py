@@ -25,7 +25,7 @@ def test_a_softmax_with_a_temperature(small):
     scores = np.array([4.0, 16.0, 12.0])
     assert np.allclose(arrays[3], np.exp(10 * (scores - 16)) / np.exp(10 * (scores - 16)).sum(), atol=1e-6)
     app.segmented_control(key="softmax_query").set_value("1").run()
-    assert "The 2 largest scores are equal: however large they are, each gets 50 %" in said(sound(app))
+    assert "The 2 largest scores are equal: however large they are, each gets 50.0\u00a0%" in said(sound(app))
 
 
 def test_a_softmax_of_the_chosen_head(small):
