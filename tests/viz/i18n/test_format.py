@@ -1,6 +1,8 @@
 """Numbers and names on the screen."""
 
 import math
+import re
+from pathlib import Path
 from typing import get_args
 
 import pytest
@@ -11,6 +13,7 @@ from model.capture.interventions import ChangedMask
 from model.capture.trace import AttentionKind, record
 from model.network.masks import Mask
 from tests.model.examples import network
+from viz.i18n import format
 from viz.i18n.catalogue import use
 from viz.i18n.format import (
     attention_name,
@@ -78,6 +81,13 @@ def test_numbers_of_one_comparison_have_as_many_decimals(values, texts):
 )
 def test_a_share_has_one_form_and_is_never_torn_from_its_sign(share, decimals, text):
     assert percent(share, decimals) == text.replace(" %", "\u00a0%")
+
+
+def test_no_share_is_written_in_another_form():
+    written = re.compile(r":\.\d%\}")
+    assert not [
+        path for path in Path(format.__file__).parents[1].rglob("*.py") if written.search(path.read_text("utf-8"))
+    ]
 
 
 @pytest.mark.parametrize(

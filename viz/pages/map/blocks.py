@@ -104,10 +104,8 @@ def activity(pictures: Pictures, block: Block) -> str:
     """
     if pictures.has_experts(block):
         shares = load(pictures.trace[f"{block.path}.gates"])
-        expert = int(shares.argmax())
-        return Message(
-            "most loaded: expert {expert}, {share}", expert=expert + 1, share=percent(float(shares[expert]), 0)
-        )
+        expert, share = int(shares.argmax()), percent(float(shares.max()), 0)
+        return Message("most loaded: expert {expert}, {share}", expert=expert + 1, share=share)
     if pictures.units_name(block) == block.output:
         return ""  # what it gives is shown, for its units are not known
     units = pictures.units(block)

@@ -96,9 +96,8 @@ def placement_chart(inputs: Inputs, parts: Sequence[Block]) -> Chart:
         series_of(placement_name(name), Compared(values, before.get(name) if before else None), COLOURS[name])
         for name, values in own.items()
     ]
-    note = joined(
-        " · ", *(joined(" ", placement_name(name), percent(float(each.mean()), 0)) for name, each in own.items())
-    )
+    means = {placement_name(name): percent(float(each.mean()), 0) for name, each in own.items()}
+    note = joined(" · ", *(joined(" ", *mean) for mean in means.items()))
     about = About(
         Message(
             "How far what each feed-forward block gives would be from this model's own, if its norm stood elsewhere."
