@@ -16,6 +16,7 @@ from viz.figures.compared import Compared
 from viz.figures.figure import About, Caption
 from viz.figures.heatmap import Heatmap, Lines
 
+VIZ = Path("viz")
 FIGURES = sorted(path.stem for path in Path("viz/figures").glob("[!_]*.py"))
 Q, K = Axis("q", ["q1", "q2"]), Axis("k", ["k1", "k2"])
 VALUES = np.array([[1, 2], [3, np.nan]], np.float32)
@@ -69,3 +70,14 @@ def test_what_makes_a_figure_knows_no_session_and_no_language():
     unwanted = {"_", "current_session", "session", "in_language", "literal", "view"}
     assert len(functions) > 70
     assert {name: found for name, used in names.items() if (found := used & unwanted)} == {}
+
+
+def test_behind_each_question_mark_are_two_plain_sentences():
+    """What is drawn, and what it tells. Those of the Lab's cards are two already, see `plain_words`."""
+    lacking = []
+    for path in sorted(VIZ.rglob("*.py")):
+        for call in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(call, ast.Call) and getattr(call.func, "id", "") == "About":
+                told = len(call.args) > 3 or any(each.arg == "meaning" for each in call.keywords)
+                lacking += [] if told else [f"{path.relative_to(VIZ)}: {ast.unparse(call)}"]
+    assert [each.partition(":")[0] for each in lacking] == ["pages/lab/outcome.py"], lacking

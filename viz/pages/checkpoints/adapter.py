@@ -169,7 +169,12 @@ def values_chart(file: str, name: str, change: adapter_changes.AdapterChange, se
     series = Series("σ", numbers, change.values.numpy(), PLAIN, mark="dots" if few else "line")
     meaning = Message("How strongly the adapter's change acts along each of its directions, the largest first.")
     formulas = [r"\Delta W = \tfrac{\alpha}{r} B A = \sum_i \sigma_i\, u_i v_i^\top"]
-    about = About(meaning, formulas, [adapter_changes.factored_values])
+    about = About(
+        meaning,
+        formulas,
+        [adapter_changes.factored_values],
+        meaning=Message("Few are large where r is small: the change has no more directions than its rank."),
+    )
     title, stamp = Message("Singular values of ΔW"), f"{file} {name}"
     heading = Caption(title, f"adapter-values-{file}", stamp, sentence=sentence, alt=sentence, about=about)
     return Chart(heading, [series], Axis(Message("number, largest first")), Axis("σ", zero=True), tall=150)

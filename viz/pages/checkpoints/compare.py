@@ -327,7 +327,12 @@ def layer_chart(table: TensorTable, stack: str, file: str, relation: str = RELAT
         f"{file} {stack}",
         sentence=sentence,
         alt=alt,
-        about=About(meaning, [formula], [movement.moved]),
+        about=About(
+            meaning,
+            [formula],
+            [movement.moved],
+            meaning=Message("Where a line is low, the second checkpoint has nearly the first one's weights."),
+        ),
     )
     x = Axis(Message("layer"), [str(layer + 1) for layer in range(count)], "")
     return Chart(heading, series, x, Axis(Message("relative change"), zero=True), tall=240, of=Message("kind"))
@@ -340,7 +345,12 @@ def moved_head_panels(changes: np.ndarray, file: str, chosen: tuple[int, int]) -
     notes = [f"{significant(float(np.nanmin(each)))} – {significant(float(np.nanmax(each)))}" for each in changes]
     sentence = Message("‖B−A‖/‖A‖ of each head's part, one scale for all; press one to open the head")
     meaning = Message("Each cell is a head: how far its part of this projection has moved from A to B.")
-    about = About(meaning, [r"\frac{\|B_h - A_h\|_F}{\|A_h\|_F}"], [moved_heads])
+    about = About(
+        meaning,
+        [r"\frac{\|B_h - A_h\|_F}{\|A_h\|_F}"],
+        [moved_heads],
+        meaning=Message("A strong cell is a head that was changed much, a faint one is nearly as it was."),
+    )
     heading = Caption(Message("Change by head"), f"moved-heads-{file}", file, sentence=sentence, about=about)
     values = np.where(np.isfinite(changes), changes, np.nan)
     return weights_heads.head_panels(heading, values, [scale] * 4, chosen, notes=notes, cell=40)

@@ -142,7 +142,14 @@ def losses_chart(courses: Sequence[tuple[str, Course]], chosen: Sequence[tuple[s
     stamp, title = " ".join(f"{name} {course.latest}" for name, course in courses), Message("Losses")
     shows = Message("The losses as the files beside the checkpoints tell them, over the steps of their training.")
     alt = joined("", title, ": ", joined("; ", *ends), ".")
-    about = About(shows, [r"L = -\tfrac1n \sum_t \ln p(y_t)"], [course_of])
+    about = About(
+        shows,
+        [r"L = -\tfrac1n \sum_t \ln p(y_t)"],
+        [course_of],
+        meaning=Message(
+            "Where the two part, the model learns its training data by heart, and nothing more of the rest."
+        ),
+    )
     heading = Caption(title, "course-losses", stamp, sentence=sentence, alt=alt, about=about)
     drawn = marks if len(courses) == 1 and len(marks) <= 6 else ()
     steps, losses = Axis(Message("step")), Axis(Message("nats per token"))
@@ -368,7 +375,11 @@ def film_panels(frames: Sequence[tuple[str, str, Frame]], head: int, merge: bool
         progress,
     )
     shows = Message("One head's map on the present text, as each checkpoint computes it.")
-    about = About(shows, [r"W^{(s)} = \mathrm{softmax}(S^{(s)} + M)"])
+    about = About(
+        shows,
+        [r"W^{(s)} = \mathrm{softmax}(S^{(s)} + M)"],
+        meaning=Message("One sees how what the head does comes about: from nearly even weights to its pattern."),
+    )
     name, stamp = Message("The head at each checkpoint"), f"{len(panels)} {head} {merge}"
     heading = Caption(name, f"course-head-{head + 1}", stamp, sentence=sentence, about=about)
     return Panels(heading, panels, slot=150, cell=24)

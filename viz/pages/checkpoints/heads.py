@@ -210,14 +210,24 @@ def head_panels(
 
 def about_norms() -> About:
     sentence = Message("Each cell is a head of a layer: how large its part of this projection's weights is.")
-    return About(sentence, [r"\|W_h\|_F = \sqrt{\textstyle\sum_{ij} w_{ij}^2}"], [head_norms])
+    return About(
+        sentence,
+        [r"\|W_h\|_F = \sqrt{\textstyle\sum_{ij} w_{ij}^2}"],
+        [head_norms],
+        meaning=Message("A head whose part is small in all projections has little to say."),
+    )
 
 
 def about_alike(circuit: str) -> About:
     product = {"scores": "W_Q^\\top W_K", "output": "W_O W_V"}[circuit]
     sentence = Message("Each row and each column is a head: whether the products of their weights are alike.")
     formula = rf"\cos(h, g) = \frac{{\langle M_h, M_g\rangle}}{{\|M_h\|\,\|M_g\|}},\quad M = {product}"
-    return About(sentence, [formula], [head_similarity])
+    return About(
+        sentence,
+        [formula],
+        [head_similarity],
+        meaning=Message("Near 1 two heads compute almost the same, and one might do for both."),
+    )
 
 
 def head_labels(layers: int, heads: int) -> list[str]:

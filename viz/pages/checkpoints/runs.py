@@ -197,7 +197,11 @@ def steps_chart(runs: Sequence[Run], tensors: Sequence[str], statistic: str, kno
     marks = [{"x": run.place, "text": name} for run, name in zip(runs, names, strict=True)]
     x = Axis(Message("step")) if known else Axis(Message("checkpoint"), names, "")
     stamp, alt = f"{statistic} {len(lines)} {len(runs)}", joined("", title, ", ", sentence, f": {ends}.")
-    about = About(Message("One number of each tensor over the checkpoints, read from their files."), ran=[measure])
+    about = About(
+        Message("One number of each tensor over the checkpoints, read from their files."),
+        ran=[measure],
+        meaning=Message("A line that goes on moving is a tensor that still learns."),
+    )
     heading = Caption(title, f"steps-{statistic}", stamp, sentence=sentence, alt=alt, about=about)
     drawn = marks if known and len(runs) <= 6 else ()
     return Chart(heading, series, x, Axis(title), tall=300, marks=drawn, of=Message("tensor"))

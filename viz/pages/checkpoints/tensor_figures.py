@@ -156,7 +156,14 @@ def histogram(weights: Sequence[Weight], log: bool) -> Chart:
         series.append(Series(name, middles, np.where(counts == 0, np.nan, counts) if log else counts, colour, mark))
     sentence = Message("all {count} finite values, in {bins} bins", count=f"{first.finite:,}", bins=bins)
     meaning = Message("How many of the tensor's values lie in each interval: all of them are counted.")
-    about = About(meaning, [r"c_b = \#\{\,i : e_b \le w_i < e_{b+1}\,\}"], [exact_histogram])
+    about = About(
+        meaning,
+        [r"c_b = \#\{\,i : e_b \le w_i < e_{b+1}\,\}"],
+        [exact_histogram],
+        meaning=Message(
+            "Most weights begin as a bell around 0; long tails and peaks are what training, or pruning, made of it."
+        ),
+    )
     heading = above(first, Message("Histogram"), f"histogram-{first.title}", about, sentence, alt=measures(weights))
     x, y = Axis(Message("value"), low=low, high=high), Axis(Message("count"), log=log, zero=not log)
     return Chart(heading, series, x, y, tall=130, of=Message("checkpoint"))
@@ -235,7 +242,12 @@ def about_values(largest: bool, difference: bool) -> About:
         sentence = Message("What the second checkpoint's tensor has more than the first one's, where it stands.")
     value = "b_{ij} - a_{ij}" if difference else "w_{ij}"
     block = r"\max_{ij \in B} |%s|" if largest else r"\frac{1}{|B|} \sum_{ij \in B} %s"
-    return About(sentence, [block % f"({value})" if difference else block % value], [in_blocks])
+    return About(
+        sentence,
+        [block % f"({value})" if difference else block % value],
+        [in_blocks],
+        meaning=Message("A row or column that stands out is a feature that the model treats unlike the others."),
+    )
 
 
 def feature_chart(weights: Sequence[Weight]) -> Chart:
@@ -250,7 +262,10 @@ def feature_chart(weights: Sequence[Weight]) -> Chart:
         edge = np.array([0, max(1, first.info.elements - 1)])
         series.append(Series(Message("mean"), edge, np.full(2, first.statistics.mean), EXPECTED, dash=True))
     sentence = Message("{count} features", count=f"{first.info.elements:,}")
-    about = About(Message("Each number of the vector over the feature that it belongs to; dashed: their mean."))
+    about = About(
+        Message("Each number of the vector over the feature that it belongs to; dashed: their mean."),
+        meaning=Message("One far from the others is made larger, or shut, in every text."),
+    )
     heading = above(first, Message("Values"), f"values-{first.title}", about, sentence, alt=measures(weights))
     features = Axis(Message("feature"), low=-0.5, high=first.info.elements - 0.5)
     return Chart(heading, series, features, Axis(Message("value")), tall=190, of=Message("checkpoint"))
@@ -336,7 +351,12 @@ def neighbour_chart(weight: Weight, row: int, tokenizer: Tokenizer | None) -> Ch
     sentence = Message("of {count} in the embedding, by cosine", count=f"{rows:,}")
     alt = Message("Nearest to {label}: {listed}.", label=own, listed=listed)
     meaning = Message("The rows of the table that point most nearly the same way as the chosen one.")
-    about = About(meaning, [r"\cos(w_a, w_b) = \frac{w_a \cdot w_b}{\lVert w_a \rVert\, \lVert w_b \rVert}"], [nearest])
+    about = About(
+        meaning,
+        [r"\cos(w_a, w_b) = \frac{w_a \cdot w_b}{\lVert w_a \rVert\, \lVert w_b \rVert}"],
+        [nearest],
+        meaning=Message("Tokens that are used alike come to lie near each other in training."),
+    )
     heading = above(weight, name, f"nearest-{row}", about, sentence, f"{own} · #{row}", alt)
     series = Series(Message("cosine"), np.arange(len(labels)), cosines.numpy(), PLAIN, "bars")
     x = Axis(Message("token of the vocabulary") if tokenizer else Message("row"), labels)
@@ -361,7 +381,12 @@ def position_map(weight: Weight) -> Heatmap:
             "", sentence, Message(" · each cell is a block of {high}\xa0×\xa0{wide}", high=size, wide=size)
         )
     meaning = Message("The dot product of each position's vector with each other's: how alike places are.")
-    about = About(meaning, [r"p_i \cdot p_j"], [in_blocks])
+    about = About(
+        meaning,
+        [r"p_i \cdot p_j"],
+        [in_blocks],
+        meaning=Message("Bands along the diagonal mean that it depends on their distance alone."),
+    )
     heading = above(weight, Message("Similarity of positions"), f"positions-{weight.title}", about, sentence)
     p, q = Axis(Message("position p"), labels, "position rows"), Axis(Message("position q"), labels, "position columns")
     scale = Scale(-top if cells.min() < 0 else 0, top, "p·q")
@@ -447,7 +472,12 @@ def spectrum_chart(weights: Sequence[Weight]) -> Chart:
     first = weights[0]
     name, sentence = Message("Singular values"), joined("\n", *sentences)
     meaning = Message("How much the matrix stretches each of its directions, the largest first.")
-    about = About(meaning, [SVD, r"\lVert W \rVert_2 = \sigma_1"], [singular_values, effective_rank, stable_rank])
+    about = About(
+        meaning,
+        [SVD, r"\lVert W \rVert_2 = \sigma_1"],
+        [singular_values, effective_rank, stable_rank],
+        meaning=Message("Where the curve falls early, few directions do nearly all of the work."),
+    )
     heading = above(first, name, f"spectrum-{first.title}", about, sentence, alt=joined("; ", *sentences))
     x, y = Axis(Message("number, largest first")), Axis("σ", log=True)
     return Chart(heading, series, x, y, tall=130, of=Message("checkpoint"), place=Message("number"))
@@ -470,6 +500,9 @@ def vector_charts(weight: Weight) -> Iterator[Chart]:
             Message("The directions that the matrix stretches most: inputs on the right, outputs on the left."),
             [SVD],
             [leading],
+            meaning=Message(
+                "What comes in along one on the right goes out along the same one on the left, σ times as long."
+            ),
         )
         heading = above(weight, title, f"{file}-{weight.title}", about)
         yield Chart(heading, series, Axis(place), Axis(Message("component")), tall=95, of=Message("singular value"))

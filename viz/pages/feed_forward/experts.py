@@ -83,7 +83,12 @@ def router_map(inputs: Inputs, chosen: Chosen, quantity: str) -> Heatmap:
             "x W_g",
         ),
     }[quantity]
-    about = About(sentence, [formula], [type(inputs.trace.module(chosen.mixture))])
+    about = About(
+        sentence,
+        [formula],
+        [type(inputs.trace.module(chosen.mixture))],
+        meaning=Message("A token is computed by the few that it chooses; the others cost nothing."),
+    )
     above = caption(inputs, title, f"router-{name}", note, lacking(inputs, other), about=about)
     return Heatmap(
         *(above, compared(values, other), tokens_axis(inputs, chosen.stack), columns, scale),
@@ -118,6 +123,7 @@ def load_map(inputs: Inputs, chosen: Chosen) -> Heatmap:
             Message("A row is a layer, a column an expert: the share of this text's tokens that go through it."),
             [LOAD],
             [load],
+            meaning=Message("In an even row all experts have work; one strong cell means that most of them are idle."),
         ),
     )
     column = int(chosen.expert) if chosen.expert.isdecimal() else -1
@@ -160,7 +166,12 @@ def load_chart(inputs: Inputs, chosen: Chosen, over: Loads | None = None) -> Cha
     even = int((gates != 0).sum()) / gates.numel()
     title = Message("Layer {layer}: load of each expert", layer=chosen.layer + 1)
     note = Message("even: {share}", share=percent(even, 0))
-    about = About(Message("The share of the tokens that go through each expert of this layer."), [LOAD], [load])
+    about = About(
+        Message("The share of the tokens that go through each expert of this layer."),
+        [LOAD],
+        [load],
+        meaning=Message("One near 0 was hardly needed for this text, one far above the even share carries most of it."),
+    )
     above = caption(inputs, title, f"experts-{chosen.mixture}", note, about=about)
     framed = int(chosen.expert) if chosen.expert.isdecimal() else -1
     x_axis, y_axis = Axis(Message("expert"), labels, "experts"), Axis(Message("share of tokens"), zero=True)

@@ -87,6 +87,7 @@ def histogram(inputs: Inputs, chosen: Chosen) -> Chart:
             r"n_k = \left|\{(p, u) : e_k \le a_{p,u} < e_{k+1}\}\right|",
         ],
         [layer_class(units)],
+        meaning=Message("The few that are far from 0 decide what the layer gives."),
     )
     above = caption(inputs, name, f"histogram-{chosen.name}", note, lacking(inputs, other), about=about)
     x_axis, y_axis = Axis(unit_quantity(chosen.quantity)), Axis(Message("count"), log=True, zero=False, low=0.5)
@@ -149,13 +150,18 @@ def about_direction(does: str) -> About:
         sentence = Message(
             "The tokens whose logits this unit raises most where it is on, and those that it lowers most."
         )
-        return About(sentence, [r"W_U\, w_{2,u}"], [write_scores])
-    sentence = Message(
-        "The tokens whose embeddings point most along what this unit reads, and those most against it. Embeddings and "
-        "weights are taken as they are: the gain γ of the norm in front of the unit is left out."
+        return About(
+            sentence,
+            [r"W_U\, w_{2,u}"],
+            [write_scores],
+            meaning=Message("So one reads from its weights what the unit says."),
+        )
+    sentence = Message("The tokens whose embeddings point most along what this unit reads, and those most against it.")
+    meaning = Message(
+        "Embeddings and weights are taken as they are: the gain γ of the norm in front of the unit is left out."
     )
     formula = r"\cos(E_t, w_{1,u}) = \frac{E_t \cdot w_{1,u}}{\lVert E_t \rVert\, \lVert w_{1,u} \rVert}"
-    return About(sentence, [formula], [read_scores])
+    return About(sentence, [formula], [read_scores], meaning)
 
 
 def layer_sentence(inputs: Inputs, chosen: Chosen, seen: Seen) -> str:

@@ -225,6 +225,7 @@ def layer_map(inputs: Inputs, chosen: Chosen) -> Heatmap:
         Message("A row is a layer, a column a token: the share of the layer's units that are off at it."),
         [rf"\frac{{1}}{{d_{{\mathrm{{ff}}}}}} \sum_u \mathbb{{1}}[{off_where}]"],
         [off, shares_off],
+        meaning=Message("Near 1 hardly a unit answers to that token, near 0 nearly all do."),
     )
     above = caption(inputs, Message("Every layer"), f"units-off-{chosen.stack}", note, sentence, about=about)
     drawn = np.repeat(np.array(known)[:, None], values.shape[1], axis=1)
@@ -325,6 +326,7 @@ def all_units(inputs: Inputs, chosen: Chosen) -> Chart:
         Message("Every unit of the layer: how strong it is at the token where it is strongest."),
         [r"\max_p |a_{p,u}|"],
         [strengths],
+        meaning=Message("Those at 0 answer to nothing in this text."),
     )
     above = caption(inputs, title, f"units-all-{chosen.name}", sentence=lacking(inputs, other), about=about)
     x_axis, y_axis = Axis(Message("place in this order")), Axis(name, zero=True)

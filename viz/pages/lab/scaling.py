@@ -98,7 +98,12 @@ def about_heads(quantity: str) -> About:
             "Each cell is a head of this model: how much its softmax can move, with 1/√d_k and without."
         ),
     }[quantity]
-    return About(sentence, [QUANTITIES[quantity]], [both_ways])
+    return About(
+        sentence,
+        [QUANTITIES[quantity]],
+        [both_ways],
+        meaning=Message("Without it scores grow with d_k, and fewer keys get a weight."),
+    )
 
 
 # Random vectors.

@@ -103,21 +103,25 @@ ABOUT_PLANE = About(
     Message("A query and two keys: a key's dot product is its shadow on the query times the query's length."),
     [PRODUCT],
     [plane],
+    meaning=Message("So a long key may win though another points more nearly the same way."),
 )
 ABOUT_AGREEMENT = About(
     Message("Each cell is a head: how often both prefer the same key, and how alike they rank all keys, on average."),
     [r"\arg\max_j\, q \cdot k_j = \arg\max_j\, \cos(q, k_j)", SPEARMAN],
     [agreement, spearman],
+    meaning=Message("Where both are 1, dividing by the lengths would change nothing."),
 )
 ABOUT_QUERIES = About(
     Message("Each dot is a query of this head: whether dot product and cosine rank its keys alike; 1 is wholly."),
     [SPEARMAN],
     [spearman],
+    meaning=Message("At a low one the lengths of the keys decide."),
 )
 ABOUT_KEYS = About(
     Message("Each dot is a key of this query: its cosine across, its dot product up; alike ranked, they rise."),
     [PRODUCT],
     [rank_keys],
+    meaning=Message("One beside the rise is a key that its length lifts, or holds down."),
 )
 
 

@@ -225,6 +225,7 @@ ABOUT_BARS = About(
     Message("Each bar is a key: the weight that the softmax makes of its score at this temperature, beside T = 1."),
     [AT_TEMPERATURE],
     [Weights],
+    meaning=Message("The colder, the more goes to the largest score; the warmer, the more evenly it is divided."),
 )
 ABOUT_CURVES = About(
     Message("The same softmax at every temperature: the colder, the surer it is, and the less it can still move."),
@@ -233,6 +234,7 @@ ABOUT_CURVES = About(
         r"\max_i w_i, \qquad -\frac{1}{\ln n}\sum_i w_i \ln w_i, \qquad \lVert \mathrm{diag}(w) - ww^\top \rVert_F",
     ],
     [saturation, derivative_norm],
+    meaning=Message("Where it is sure its derivative is near 0, and training can hardly move it."),
 )
 
 

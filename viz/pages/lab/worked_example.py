@@ -161,7 +161,12 @@ def about(factor: float) -> About:
         "One head of attention on paper, from the inputs X and the three weights to the outputs; type any number."
     )
     formulas = [r"Q = X W_Q, \quad K = X W_K, \quad V = X W_V", rf"\mathrm{{softmax}}\left({scores}\right) V"]
-    return About(sentence, formulas, [take_steps, Steps])
+    return About(
+        sentence,
+        formulas,
+        [take_steps, Steps],
+        meaning=Message("Each line is one step of the formula: a slip on paper is found where it was made."),
+    )
 
 
 def typed_matrices() -> list[Matrix]:

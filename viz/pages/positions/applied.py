@@ -320,6 +320,7 @@ def about_losses(model: TextModel) -> About:
         Message("How little the model expects each token of the text: 0 where it is sure of it; dashed, as trained."),
         [rf"\text{{loss}}_t = -\ln p({given})"],
         [text_losses, token_losses],
+        meaning=Message("Where the solid line is higher, the model needed the positions that it was trained with."),
     )
 
 
@@ -362,6 +363,7 @@ def changes_map(inputs: Inputs, both: BeforeAfter) -> Heatmap:
         Message("A row is a layer, a column a head: how much of its weights other positions moved to other keys."),
         [r"\frac{1}{n} \sum_i \tfrac12 \sum_j |w_{ij} - w'_{ij}|, \quad w' \text{ as trained}"],
         [Comparison],
+        meaning=Message("A head that looks by place moves much, one that looks by word little."),
     )
     name, sentence = Message("Change of the attention"), joined(" · ", meaning, not_the_pin)
     above = caption(inputs, name, "attention-change", most, sentence, about=about)

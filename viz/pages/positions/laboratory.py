@@ -156,7 +156,7 @@ def files(picture: Picture, name: str, file: str, key: str) -> View:
         arrays = [np.asarray(axis, np.float32) for curve in picture.curves for axis in (curve.xs, curve.ys)]
         titles = (_("curve"), picture.x, picture.y)
     experiment = EXPERIMENTS[name]
-    about = About(shown_sentence(name), experiment.formulas, experiment.ran)
+    about = About(shown_sentence(name), experiment.formulas, experiment.ran, meaning_of(name))
     return figure_files(arrays, {"words": words(*titles), **header}, key, Caption(picture.title, file, "", about=about))
 
 
@@ -181,6 +181,19 @@ def shown_sentence(name: str) -> str:
             "Learned positions of the model: how alike they are, and how well one fixed matrix moves them on."
         ),
         "relative": _("What the distance of a query and a key does to their score, by rotary positions and by ALiBi."),
+    }[name]
+
+
+def meaning_of(name: str) -> str:
+    """Sentence on what follows from an experiment's figures."""
+    return {
+        "curves": _("Each position has values of its own, and near ones nearly the same."),
+        "wavelengths": _("Short ones tell neighbours apart, long ones the beginning of a text from its end."),
+        "shift": _("So one matrix can look for what stands k tokens away, wherever it is."),
+        "any_length": _("So a table can be made longer without any training."),
+        "misread": _("Both tell positions apart; only in the paper's has each sine a cosine of its own wavelength."),
+        "learned": _("Nobody told it which places are near: what is alike came out of training."),
+        "relative": _("So a score depends on how far apart two tokens are, and not on where they stand."),
     }[name]
 
 

@@ -162,6 +162,7 @@ def cosine_map(inputs: Inputs, order: list[int], reversal: Reversal, before: Rev
             r"{\lVert f(x)_i \rVert\, \lVert f(x_\pi)_j \rVert}, \quad x_\pi = (x_{\pi(1)}, \ldots, x_{\pi(n)})"
         ],
         [states_beside],
+        meaning=Message("Where a token meets itself, 1 means that its place made no difference."),
     )
     name = Message("Positions as they are") if on else Message("Positions off")
     above = caption(inputs, name, "order_on" if on else "order_off", sentence=sentence, about=about)
@@ -186,6 +187,7 @@ def differences_chart(inputs: Inputs, order: list[int], pair: Reversals, before:
         Message("How far each token's last state moves when the text is read backwards: 0 where the model sees a set."),
         [r"\max_c \left| f(x)_{\pi(i),\,c} - f(x_\pi)_{i,\,c} \right|"],
         [order_difference],
+        meaning=Message("Attention alone reads a bag of tokens: only positions tell it their order."),
     )
     above = caption(inputs, Message("Largest difference of a token's two states"), "order-differences", about=about)
     x, y = Axis(Message("token"), inputs.source.labels, "source"), Axis(Message("difference"), log=True)

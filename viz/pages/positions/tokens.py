@@ -255,6 +255,7 @@ def nearest_chart(chosen: Chosen) -> Chart:
         ),
         [r"\cos(E_t, E_v) = \frac{E_t \cdot E_v}{\lVert E_t \rVert\, \lVert E_v \rVert}"],
         [nearest],
+        meaning=Message("Nobody has told the model that they are alike: it has learnt it from their use."),
     )
     above = caption(
         chosen.inputs,
@@ -306,6 +307,7 @@ def plane_chart(chosen: Chosen) -> Chart:
         Message("The plane in which these vectors differ most, a point for each: what lies together is alike in it."),
         [r"x_p - \bar{x} = \sum_k s_k\, u_{pk}\, v_k", r"\mathrm{PC}_k(p) = (x_p - \bar{x}) \cdot v_k, \quad k = 1, 2"],
         [Plane, principal_plane],
+        meaning=Message("Two directions may leave out most of it: how much they hold is said beside."),
     )
     name, file = Message("Principal components"), f"plane-{chosen.side}-{chosen.quantity}"
     above = caption(inputs, name, file, sentence=sentence, about=about)
@@ -434,7 +436,14 @@ def about_norms(chosen: Chosen) -> About:
         "How long each token's vectors are: solid what this model adds up, dashed what other readings give."
     )
     formulas = [sum_formula(chosen.model), r"\lVert v \rVert = \sqrt{\textstyle\sum_c v_c^2}"]
-    return About(sentence, formulas, [type(chosen.inputs.trace.module(f"{chosen.stack}.embedding"))])
+    return About(
+        sentence,
+        formulas,
+        [type(chosen.inputs.trace.module(f"{chosen.stack}.embedding"))],
+        meaning=Message(
+            "Where the token's is much longer than the position's, what it is counts more than where it stands."
+        ),
+    )
 
 
 def explain(model: TextModel, side: str) -> None:

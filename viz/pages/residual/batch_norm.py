@@ -142,7 +142,9 @@ def about_layer(moment: str) -> About:
         "mean": (r"\mu_{b,p} = \frac{1}{d}\sum_c x_{b,p,c}", Norm.mean),
         "std": (r"\sigma_{b,p} = \sqrt{\textstyle\frac{1}{d}\sum_c (x_{b,p,c} - \mu_{b,p})^2}", Norm.std),
     }[moment]
-    return About(sentence, [formula], [ran])
+    return About(
+        sentence, [formula], [ran], meaning=Message("It needs no other text, and padding does not come into it.")
+    )
 
 
 def about_batch(moment: str) -> About:
@@ -156,7 +158,12 @@ def about_batch(moment: str) -> About:
         "std": r"\sigma_c = \sqrt{\textstyle\frac{1}{|N|}\sum_{(b,p) \in N} (x_{b,p,c} - \mu_c)^2}",
     }[moment]
     positions = r"N: \text{ all positions, or those of real tokens}"
-    return About(sentence, [formula, positions], [batch_statistics])
+    return About(
+        sentence,
+        [formula, positions],
+        [batch_statistics],
+        meaning=Message("So the numbers of a text depend on what else is in its batch."),
+    )
 
 
 def explain(key: str) -> None:

@@ -96,6 +96,7 @@ def dropout_chart(
             r"\mathbb{E}[y_i] = x_i, \qquad \sqrt{\mathrm{Var}[y_i]} = \sqrt{\frac{p}{1 - p}}\,|x_i|",
         ],
         [dropout, over_masks],
+        meaning=Message("The mean stays where it was, for what is kept is made larger."),
     )
     above = caption(inputs, title, "dropout-mean", sentence=_lacking(inputs, name, before), about=about)
     return Chart(above, series, Axis(Message("entry x")), Axis(Message("over the masks")), tall=230)
@@ -127,6 +128,7 @@ def error_chart(inputs: Inputs, name: str, statistics: MaskStatistics, before: V
             r"\text{expected: } \sqrt{\frac{p}{(1 - p)\,N}}",
         ],
         [over_masks, expected_error],
+        meaning=Message("With four times as many masks it is half as far."),
     )
     above = caption(inputs, Message("The mean comes to be x"), "dropout-error", note, sentence, about=about)
     x_axis, y_axis = (Axis(title, log=True) for title in (Message("masks N"), Message("‖mean − x‖ / ‖x‖")))

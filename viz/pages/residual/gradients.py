@@ -381,7 +381,12 @@ def about_blocks(quantity: str) -> About:
 
 def about_heads(quantity: str) -> About:
     sentence = Message("The same of each head's own part of the four matrices: rows are layers, columns heads.")
-    return About(sentence, [LOSS, _size(quantity, "W_h")], [loss_gradients])
+    return About(
+        sentence,
+        [LOSS, _size(quantity, "W_h")],
+        [loss_gradients],
+        meaning=Message("A faint one learns little from this text."),
+    )
 
 
 def _size(quantity: str, weights: str) -> str:

@@ -94,6 +94,7 @@ def form_differences(inputs: Inputs, path: str, position: int, eps: float) -> Ch
             r"\frac{x - \mu}{s + \varepsilon} - \frac{x - \mu}{\sqrt{\sigma^2 + \varepsilon}}"
         ],
         [forms],
+        meaning=Message("The first adds ε outside the root; the second divides by n − 1 besides."),
     )
     above = caption(inputs, name, f"norm-forms-{path}", sentence=sentence, about=about)
     return Chart(above, series, Axis(Message("channel")), Axis(Message("form − torch")), tall=210)
@@ -125,6 +126,7 @@ def form_widths(inputs: Inputs, path: str, eps: float) -> Chart:
             r"1 - \sqrt{\frac{n - 1}{n}}",
         ],
         [form_gap, expected_gap],
+        meaning=Message("The more channels, the less it matters."),
     )
     above = caption(inputs, Message("By d_model"), "norm-forms-by-width", note, about=about)
     x_axis, y_axis = (Axis(title, log=True) for title in (Message("channels n"), Message("relative difference")))

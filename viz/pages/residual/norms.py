@@ -235,6 +235,7 @@ def norm_channels(inputs: Inputs, path: str, position: int) -> Chart:
         Message("The chosen token, channel by channel: what goes into the chosen norm, and what comes out of it."),
         [norm_formula(inputs, path)],
         classes(trace.module(path)),
+        meaning=Message("Mean and size are set anew; which channels stand out mostly stays."),
     )
     name, file = Message("Channel by channel"), f"norm-{path}-{position}"
     above = caption(inputs, name, file, "", lacking(inputs, before, before), about=about)
@@ -259,7 +260,12 @@ def norm_weights(inputs: Inputs, path: str) -> Chart:
     purpose = Message("What the norm multiplies each normalised channel by, γ, and what it adds to it, β.")
     if norm.bias is None:
         purpose = Message("What the norm multiplies each normalised channel by, γ; it adds nothing.")
-    about = About(purpose, [norm_formula(inputs, path)], classes(norm))
+    about = About(
+        purpose,
+        [norm_formula(inputs, path)],
+        classes(norm),
+        meaning=Message("A channel with a small γ is one that the next block hardly reads."),
+    )
     above = caption(inputs, name, f"norm-weights-{path}", note, sentence, about=about)
     return Chart(above, series, Axis(Message("channel")), Axis(Message("value")), tall=140)
 

@@ -81,6 +81,9 @@ def wires(inputs: Inputs) -> Wiring:
         ),
         [PLACED[name] for name in names],
         [BLOCKS[config.norm_placement], *([in_parallel] if config.parallel else [])],
+        meaning=Message(
+            "Before the sublayer it leaves the stream alone; behind the sum it normalises the stream at every block."
+        ),
     )
     above = caption(inputs, Message("One block of the stream"), "placement", sentence=sentence, about=about)
     return Wiring(above, rows)
@@ -104,6 +107,7 @@ def placement_chart(inputs: Inputs, parts: Sequence[Block]) -> Chart:
         ),
         [r"\frac{\lVert y - y' \rVert}{\lVert y' \rVert}", *(PLACED[name] for name in own)],
         [placements, relative],
+        meaning=Message("Weights fit the place that they were trained with: read otherwise they give something else."),
     )
     name = Message("If the norm stood elsewhere")
     above = caption(inputs, name, "placement-difference", note, lacking(inputs, before), about=about)

@@ -136,6 +136,7 @@ def cosine_map(inputs: Inputs, stack: str, parts: Sequence[Block]) -> Heatmap:
         Message("How alike the stream is after any two blocks, a row and a column: its cosine, mean over the tokens."),
         [r"\frac1n \sum_p \frac{x_{l,p} \cdot x_{m,p}}{\lVert x_{l,p} \rVert\, \lVert x_{m,p} \rVert}"],
         [cosines],
+        meaning=Message("Where neighbours are near 1 a block adds little, and the stream turns slowly."),
     )
     name, file = Message("Cosine between layers"), f"stream-{stack}-cosines"
     above = caption(inputs, name, file, note, lacking(inputs, other), about=about)

@@ -261,17 +261,17 @@ def about(quantity: str) -> About:
     length = r"\left\lVert \frac{\partial L}{\partial W} \right\rVert"
     return {
         "loss": About(
-            Message(
-                "How much each right token surprises the model: of the batch, and of texts it never trains on. Label "
-                "smoothing ε is part of the training's own loss, which cannot fall to 0 then. Validation has none, as "
-                "on every page; with it, to stand beside the training, it is drawn too."
-            ),
+            Message("How much each right token surprises the model: of the batch, and of texts it never trains on."),
             [
                 r"L_\varepsilon = -\tfrac1n \sum_t \left((1 - \varepsilon) \ln p_t(y_t) + "
                 r"\tfrac{\varepsilon}{V} \sum_{k=1}^{V} \ln p_t(k)\right)",
                 r"\text{validation: } L_0 = -\tfrac1n \sum_t \ln p_t(y_t)",
             ],
             [summed_loss, loss_and_hits],
+            meaning=Message(
+                "Label smoothing ε is part of the training's own loss, which cannot fall to 0 then. Validation has "
+                "none, as on every page; with it, to stand beside the training, it is drawn too."
+            ),
         ),
         "accuracy": About(
             Message(
@@ -279,24 +279,31 @@ def about(quantity: str) -> About:
             ),
             [r"\tfrac1n\, \#\{\,t : \arg\max_y p(y) = y_t\,\}"],
             [loss_and_hits],
+            meaning=Message("It may stand still while the loss falls: the model grows surer of what is right already."),
         ),
         "rate": About(
             Message("What Adam's step is multiplied by: it grows in the warm-up and then follows the schedule."),
             [r"w \leftarrow w - \eta_t\, \hat m_t / (\sqrt{\hat v_t} + \epsilon)"],
             [learning_rate, FlatAdamW],
+            meaning=Message("The first steps are small, for what is known of the gradients is still little."),
         ),
         "gradient norm": About(
-            Message("How steep the loss is in the weights, before it is clipped."), [length], [Gradients.norms]
+            Message("How steep the loss is in the weights, before it is clipped."),
+            [length],
+            [Gradients.norms],
+            meaning=Message("A sudden peak is a batch that would have thrown the weights far."),
         ),
         "update ratio": About(
             Message("How far a step moves the weights, against their own length: about 0.001 is usual."),
             [r"\lVert \Delta W \rVert / \lVert W \rVert"],
             [Gradients.update_ratios],
+            meaning=Message("Far above that a training is restless, far below it hardly moves."),
         ),
         "γ drift": About(
             Message("How far the gains of each norm have gone from where they began."),
             [r"\sqrt{\tfrac1d \sum_c (\gamma_c - \gamma_{0,c})^2}"],
             [Gains.drifts],
+            meaning=Message("Where they have gone far, the norm has come to favour some channels."),
         ),
         "dead units": About(
             Message(
@@ -310,6 +317,7 @@ def about(quantity: str) -> About:
                 + rf"\theta = 0 \text{{ (ReLU), }} {SMALL} \text{{ (others)}}"
             ],
             [off, threshold],
+            meaning=Message("With ReLU they get no gradient, and so rarely come back."),
         ),
         "entropy": About(
             Message(
@@ -318,6 +326,7 @@ def about(quantity: str) -> About:
             ),
             [r"H = -\tfrac1n \sum_i \sum_j w_{ij} \ln w_{ij}"],
             [entropy],
+            meaning=Message("It falls where a head finds what to look at."),
         ),
     }[quantity]
 

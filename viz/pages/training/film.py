@@ -93,14 +93,14 @@ def film_view(session: Session, live: LiveTraining, run: Run, kind: AttentionKin
         "words": film_words(),
         "run": run.number,
     }
+    sentence = _("Each head's map of one text at every step of the training: rows look, columns are looked at.")
     meaning = _(
-        "Each head's map of one text at every step of the training: rows look, columns are looked at. This text is the "
-        "probe, the one that was shown when the training began: it is watched, and nothing is learnt from it unless "
-        "the data hold it too."
+        "This text is the probe, the one that was shown when the training began: it is watched, and nothing is learnt "
+        "from it unless the data hold it too."
     )
     attention = film.model.network.get_submodule(ATTENTION_PATHS[kind].format(0))
     formula = rf"W^{{(s)}} = \mathrm{{softmax}}\left({scores_formula(attention)} + M\right)"
-    above = Caption(_("Film of the training"), FILM, "", about=About(meaning, [formula], [Film]))
+    above = Caption(_("Film of the training"), FILM, "", about=About(sentence, [formula], [Film], meaning))
     data = pack({**header, **about_header(above)}, [visible_of(session, film, kind, runs).astype(np.uint8)])
     acts: dict[str, Answer | None] = {
         "head": on_head,

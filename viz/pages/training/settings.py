@@ -232,6 +232,7 @@ def schedule_chart(settings: TrainingSettings, total: int, step: int | None) -> 
         Message("The learning rate of each step: up during warm-up, then as the schedule says."),
         [RATE],
         [learning_rate],
+        meaning=Message("The first steps are taken with care, and the last ones to settle."),
     )
     heading = Caption(Message("Learning rate over the steps"), "schedule", f"{settings.schedule} {total}", about=about)
     return Chart(heading, series, Axis(Message("step")), Axis(Message("rate"), zero=True), tall=240)
