@@ -256,7 +256,7 @@ def sentence(finding: Finding, label: Callable[[int], str] | None = None) -> str
         "same_tokens": _("tokens: {rows} ({share} of the vocabulary)"),
     }[finding.kind].format(
         number=f"{finding.number:,.0f}" if 1000 <= abs(finding.number) < 1e9 else significant(finding.number),
-        share=percent(finding.number, 2),
+        share=percent(finding.number),
         bytes=bytes_text(int(finding.number)) if finding.kind == "copy" else "",
         other=short(finding.other),
         rows=rows_text(finding.rows, label),

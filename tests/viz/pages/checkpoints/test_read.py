@@ -16,7 +16,7 @@ from tests.app_reading import sent, sound
 from tests.model.checkpoints.convert.layout_references import GPT
 from tests.viz.pages.checkpoints.reading_page import MATRIX, WEIGHTS, change, columns, page
 from tests.viz.small import write_small
-from viz.i18n.format import significant
+from viz.i18n.format import percent, significant
 from viz.pages.checkpoints.measuring import measured
 from viz.pages.checkpoints.subjects import subjects
 from viz.pages.checkpoints.tensor_figures import Weight, summary
@@ -142,11 +142,11 @@ def test_the_health_report_names_unused_tokens_and_those_that_never_moved(here):
     change(here / "run-2", **{name: trained})
     app = page(weights_view="health", checkpoint="run-2", health_beside="run-1")
     groups = {title: sentences(group) for title, group in health(app).items()}
-    share = 100 / len(tokens)
-    assert groups["Tokens of zeros"] == [f"tokens: 5 {tokens.label(5)} ({share:.3g} % of the vocabulary)"]
+    share = 1 / len(tokens)
+    assert groups["Tokens of zeros"] == [f"tokens: 5 {tokens.label(5)} ({percent(share)} of the vocabulary)"]
     assert groups["Tokens that stand out"][0].startswith(f"tokens: 7 {tokens.label(7)} (up to ")
     assert groups["Tokens that never moved"] == [
-        f"tokens: 6 {tokens.label(6)}, 9 {tokens.label(9)} ({2 * share:.3g} % of the vocabulary), as in run-1"
+        f"tokens: 6 {tokens.label(6)}, 9 {tokens.label(9)} ({percent(2 * share)} of the vocabulary), as in run-1"
     ]
     assert app.selectbox(key="health_beside").options == ["run-1"]
     assert "Tokens that never moved" not in health(app.selectbox(key="health_beside").set_value(None).run())

@@ -58,7 +58,7 @@ def test_the_plane_is_that_of_the_chosen_quantity(small):
         x = small.trace(TEXT)[f"encoder.embedding.{quantity}"].double().numpy()
         _left, values, right = np.linalg.svd(x - x.mean(axis=0), full_matrices=False)
         assert np.allclose(np.abs(text.xs), np.abs((x - x.mean(axis=0)) @ right[0]), atol=1e-4)
-        assert f"{100 * values[0] ** 2 / (values**2).sum():.3g} % and" in figure.caption.sentence
+        assert f"{percent(values[0] ** 2 / (values**2).sum())} and" in figure.caption.sentence
         assert (text.side, text.labels) == ("source", small.source_tokens(TEXT).labels)
     names = lines(plane_chart(Chosen(inputs, quantity="tokens", neighbours=True)))
     assert list(names) == ["text", "nearest to the chosen token"]
