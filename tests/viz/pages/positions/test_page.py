@@ -15,6 +15,7 @@ from model.text.tokenizer_training import train_characters
 from tests.app_reading import component, opened
 from tests.viz.pages.positions.positions_page import TEXT, one, page, said, sound
 from tests.viz.small import looking, write_small
+from viz.i18n.format import percent
 from viz.pages.positions.applied import changes_map, compare, losses_chart
 from viz.pages.positions.order import cosine_map, differences_chart, order_of, reversals, verdicts
 from viz.pages.positions.tokens import Chosen, nearest_chart, norms_chart, norms_table, plane_chart, table_map
