@@ -695,7 +695,7 @@ EXPERIMENTS = (
         ),
         run=run_heads,
         of_model=True,
-        parameters=(Parameter("least", say("least change of a prediction that counts, nats"), 0.01, 0, 10),),
+        parameters=(Parameter("least", say("least change, nats"), 0.01, 0, 10),),
         seconds=3.0,
         formulas=(
             r"\mathrm{MultiHead} = \mathrm{Concat}(head_1, \ldots, head_h)\, W^O",

@@ -228,7 +228,7 @@ EXPERIMENTS = (
         run=run_of(),
         parameters=(
             Parameter("sentences", say("sentences"), 60, 4, 1000),
-            Parameter("share", say("share of wrong words, at most"), 1.0, 0.05, 1.0),
+            Parameter("share", say("wrong words, at most"), 1.0, 0.05, 1.0),
         ),
         of_model=True,
         seeded=True,

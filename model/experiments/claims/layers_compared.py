@@ -408,7 +408,7 @@ EXPERIMENTS = (
         run=run,
         parameters=(
             Parameter("width", say("width d of every layer"), 64, 8, 512),
-            Parameter("kernel", say("kernel k of the convolutions"), 3, 2, 9),
+            Parameter("kernel", say("kernel k of convolutions"), 3, 2, 9),
             Parameter("longest", say("longest text in tokens"), 8192, 64, 16384),
             Parameter("distance", say("gradient up to distance"), 128, 8, 1024),
         ),

@@ -354,7 +354,7 @@ EXPERIMENTS = (
         parameters=(
             Parameter("sentences", say("more sentences"), 16, 0, 200),
             Parameter("tokens", say("tokens of a text, at most"), 32, 4, 256),
-            Parameter("file", say("a file to take them from, a sentence a line"), "", long=True),
+            Parameter("file", say("file, a sentence a line"), "", long=True),
         ),
         of_model=True,
         seconds=10.0,

@@ -360,7 +360,7 @@ EXPERIMENTS = (
             "In the other form the stream itself is normalised each time, and nothing passes by untouched."
         ),
         run=at_once(find_pre_norm),
-        parameters=(Parameter("quarter", say("channels of a head, of four heads"), 16, 1, 128),),
+        parameters=(Parameter("quarter", say("channels of each of 4 heads"), 16, 1, 128),),
         seeded=True,
         formulas=(
             r"\text{right: } x + \mathrm{Sublayer}(\mathrm{LayerNorm}(x)), \qquad "

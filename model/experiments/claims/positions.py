@@ -61,8 +61,8 @@ ROUNDING = 1e-9  # of codes in float64
 SHOWN = 16  # channels and positions of a matrix that is drawn
 
 LENGTH = Parameter("length", say("positions"), 128, 8, 1024)
-PAIRS = Parameter("pairs", say("pairs of channels, d_model/2"), 32, 2, 512)
-WIDE = Parameter("pairs", say("pairs of channels, d_model/2"), 256, 2, 512)
+PAIRS = Parameter("pairs", say("channel pairs, d_model/2"), 32, 2, 512)
+WIDE = Parameter("pairs", say("channel pairs, d_model/2"), 256, 2, 512)
 BASE = Parameter("base", say("base"), 10000.0, 1.5, 1e9)
 
 

@@ -231,7 +231,7 @@ EXPERIMENTS = (
             "to the loss is another measurement."
         ),
         run=at_once(find),
-        parameters=(Parameter("vocabulary", say("vocabulary of the paper's models"), 37_000, 100, 1_000_000),),
+        parameters=(Parameter("vocabulary", say("the paper's vocabulary"), 37_000, 100, 1_000_000),),
         of_model=True,
         formulas=(r"V_s\,d + V_t\,d + V_t\,d \;\to\; V_s\,d + V_t\,d \;\to\; V\,d",),
         method=say(
