@@ -257,7 +257,11 @@ def curves(subject: Subject, temperature: float) -> Chart:
     places = {"T": temperature, "√d_k": subject.d_k**0.5}
     marks = [{"x": place, "text": f"{name} = {significant(place)}"} for name, place in places.items()]
     stamp, about = joined(" ", subject.name, f"{temperature:g}"), ABOUT_CURVES
-    above = Caption(Message("Over the temperature"), "softmax-temperature", stamp, about=about)
+    largest = significant(float(saturation(subject.scores, [temperature]).largest))
+    finding = Message(
+        "At T = {temperature} the largest weight is {largest}", temperature=significant(temperature), largest=largest
+    )
+    above = Caption(Message("Over the temperature"), "softmax-temperature", stamp, about=about, finding=finding)
     x, y = Axis(Message("temperature T"), log=True), Axis(Message("value"), low=0.0, high=1.0)
     return Chart(above, series, x, y, tall=210, marks=marks)
 

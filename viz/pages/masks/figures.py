@@ -17,15 +17,17 @@ from viz.figures.axis import Axis, Scale
 from viz.figures.colours import ATTENTION
 from viz.figures.panels import Panel, Panels
 from viz.i18n.catalogue import _
-from viz.i18n.format import sides, significant, token_code, tokens
+from viz.i18n.format import sides, significant, significant_alike, token_code, tokens
 from viz.i18n.messages import joined
 from viz.i18n.names import attention_reading
 from viz.pages.masks.text import about_flow, about_mask
 from viz.state.inputs import Inputs, Selection
 from viz.ui.parts import frame_of
-from viz.ui.plots import caption, scored_name
+from viz.ui.plots import caption, scored_name, word
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import pandas as pd
 
 DRAWN = 128  # tokens of a side that are drawn; a note says so of longer texts
@@ -145,8 +147,25 @@ def flow_panels(inputs: Inputs, before: Trace, kind: AttentionKind, chosen: Sele
     file = f"masked-{kind}-layer{chosen.layer + 1}-head{chosen.head + 1}"
     note = "" if alone else effect_note(trace, before, kind, chosen)
     sentence = Message("score → mask → softmax → output")
-    above = caption(inputs, name, file, note, sentence, about=about_flow(trace, path))
+    finding = "" if comparison else looked_at(lines, kind, path, chosen)
+    above = caption(inputs, name, file, note, sentence, about=about_flow(trace, path), finding=finding)
     return Panels(above, panels, large=True, slot=220, words=WORDS)
+
+
+def looked_at(lines: Sequence[tuple[str, Trace]], kind: AttentionKind, path: str, chosen: Selection) -> str:
+    """The key that the chosen query looks at most, and its weight, before and now; "" where it may look at none."""
+    trace = lines[-1][1]
+    queries, keys = (tokens(trace, side) for side in sides(trace, kind))
+    if chosen.query >= len(queries):
+        return ""
+    rows = [each[f"{path}.weights"][chosen.head, chosen.query].float() for _line, each in lines]
+    most = int(rows[-1].argmax())
+    if not float(rows[-1][most]) > 0:
+        return ""
+    weight = " → ".join(significant_alike(*(float(row[most]) for row in rows)))
+    return Message(
+        "{query} looks at {key}: {weight}", query=word(queries[chosen.query]), key=word(keys[most]), weight=weight
+    )
 
 
 def _difference(

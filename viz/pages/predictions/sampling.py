@@ -119,14 +119,11 @@ def saturation_chart(subject: Subject, temperature: float) -> Chart:
         before = array(saturation(other, TEMPERATURES).largest)
         series.append(Series(joined(", ", largest, Message("pinned")), xs, before, PINNED, dash=True))
     series.append(Series(Message("chosen T"), np.full(2, temperature), np.array([0, 1]), BEFORE))
-    note = Message(
-        "T = {temperature}: p ≤ {largest}, ‖∂‖ = {derivative}",
-        temperature=significant(temperature),
-        largest=significant(float(here.largest)),
-        derivative=significant(float(here.derivative)),
-    )
+    at, most = significant(temperature), significant(float(here.largest))
+    finding = Message("At T = {temperature} the first token has {largest}", temperature=at, largest=most)
+    note = f"‖∂softmax‖ = {significant(float(here.derivative))}"
     name, about = Message("Saturation of the softmax"), about_saturation()
-    above = caption(subject.inputs, name, "softmax-saturation", note, about=about)
+    above = caption(subject.inputs, name, "softmax-saturation", note, about=about, finding=finding)
     x, y = Axis(Message("temperature T"), log=True), Axis(Message("value"), low=0.0, high=1.0)
     return Chart(above, series, x, y, tall=150)
 
