@@ -80,10 +80,10 @@ def test_what_broke_a_training_off_is_said_in_chinese():
     told = translate_error(Message(WENT_BACK, what=what, why=why, step=4, rate=0.1))
     assert told == (
         "第 7 步：损失 nan，梯度范数 inf，最先在 output.logits.weight 中不是有限数；"
-        "第 6 步的 output.logits.weight 也不是有限数，因此训练已回到第 4 步：请先调低 rate（0.1）再继续"
+        "第 6 步的 output.logits.weight 也不是有限数，因此训练已回到第 4 步：请先调低学习率（0.1）再继续"
     )
     assert translate_error(Message(STANDS, what=what, step=6, rate=0.1)).endswith(
-        "并调低 rate（0.1），或改变 seed 换一个批次继续"
+        "并调低学习率（0.1），或换一个 seed，用另一个批次继续"
     )
     for error in (MemoryError(), RuntimeError("something")):
         assert not re.search("[a-z] [a-z]", translate_error(describe_training_error(error, 3, 2000)))

@@ -196,13 +196,27 @@ def grid_sentences(head_maps: HeadMaps, count: int, cells: NDArray[np.float32]) 
         sentences.append(Message("most weights are small here: “scale 0 to largest” shows them"))
     if head_maps.runs.joined and head_maps.measured_runs is None:
         sentences.append(Message("the numbers are of the tokens, not of merged pieces"))
+    if most := most_changed(head_maps):
+        sentences.append(most)
     if head_maps.differing:
         sentences.append(Message("Δ = this trace − the pinned one"))
     return sentences
 
 
+def most_changed(head_maps: HeadMaps) -> str:
+    """The heads of this kind whose weights changed most since the pin; "" where differences are not shown."""
+    if not head_maps.differing or head_maps.comparison is None:
+        return ""
+    changes = np.nan_to_num(head_maps.comparison.head_changes(head_maps.wish.kind))
+    order = np.argsort(-changes, axis=None, kind="stable")[:MOST_CHANGED]
+    places = [divmod(int(place), changes.shape[1]) for place in order]
+    heads = [f"{layer + 1}.{head + 1}" for layer, head in places if changes[layer, head] > 0]
+    return Message("most changed: {heads}", heads=", ".join(heads)) if heads else ""
+
+
 # Every head as a thumbnail, in as many cells as a thumbnail can show, and one number of each.
 
+MOST_CHANGED = 3  # heads that are named
 CELLS = 96  # of a thumbnail along each side, at most: it is shown on some 60 to 130 points
 
 

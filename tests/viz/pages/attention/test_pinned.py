@@ -14,6 +14,7 @@ from tests.viz.pages.attention.test_bertviz import given
 from tests.viz.small import looking, small_model
 from viz.i18n.format import significant, token_sign
 from viz.pages.attention.figure import metrics_table
+from viz.pages.attention.head_grid import most_changed
 from viz.pages.attention.steps import query_steps, steps_table
 from viz.pages.attention.view import HeadMaps, HeadSettings
 from viz.state.session import Key, Selection
@@ -133,3 +134,10 @@ def test_bertviz_is_switched_to_the_pinned_trace(app, tmp_path):
     session.release()
     app.run()
     assert page()["attention"][0]["right_text"] == [*map(token_sign, session.trace.source_tokens)]
+
+
+def test_below_the_maps_stand_the_heads_that_changed_most(session):
+    changes = session.comparison.head_changes("cross")
+    layer, head = divmod(int(changes.argmax()), changes.shape[1])
+    assert str(most_changed(maps_of(session, differing=True))).startswith(f"most changed: {layer + 1}.{head + 1}")
+    assert not most_changed(maps_of(session))

@@ -120,6 +120,11 @@ def test_a_pin_adds_what_changed_most_and_differences(small, tmp_path):
     own, before = (get("decoder.layers.0.feed_forward.output") for get in (inputs.now, inputs.before))
     for name, x in zip(names, (own, before, own - before), strict=True):
         assert row[name] == pytest.approx(float(x.norm(dim=-1).nanmean()), rel=1e-4), name
+    heads = inputs.comparison.changes.query("kind == 'head'")
+    most = heads.iloc[0]
+    finding = str(model_map(inputs, pictures).caption.finding)
+    assert finding.startswith("Most changed: head ")
+    assert f" {most['layer'] + 1}.{most['head'] + 1}, token " in finding
     described = model_map(inputs, pictures).model
     assert described["differing"]
     assert described["top"] < 1
