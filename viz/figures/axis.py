@@ -16,14 +16,15 @@ class Axis:
     """Axis of tokens, layers or numbers.
 
     labels: of rows, columns or places, in their order. side: whose tokens they are, so that one that is pointed at is
-    lit in every figure. places: the tokens of that side, where labels are not they in their order; -1 for none. log,
-    low, high, zero (begin there): of numbers.
+    lit in every figure. places: the tokens of that side, where labels are not they in their order; -1 for none. prose:
+    labels are words, and neither tokens nor numbers. log, low, high, zero (begin there): of numbers.
     """
 
     title: str
     labels: Sequence[str] | None = None
     side: str | None = None
     places: Sequence[int] | None = None
+    prose: bool | None = None
     log: bool | None = None
     low: float | None = None
     high: float | None = None

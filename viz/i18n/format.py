@@ -64,7 +64,7 @@ def significant_alike(*values: float) -> list[str]:
 def percent(share: float, decimals: int = 1) -> str:
     """A share in percent, the sign behind a gap that no line breaks; one that would vanish is said to be less."""
     least = 10**-decimals
-    number = f"< {least:g}" if 0 < 100 * share < least / 2 else f"{100 * share:.{decimals}f}"
+    number = f"< {least:g}" if 0 < 100 * share < least / 2 else f"{100 * share:.{decimals}f}" if share else "0"
     return f"{number}\u00a0%".replace("-", "−")
 
 

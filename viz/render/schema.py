@@ -31,6 +31,7 @@ class Axis(TypedDict):
     title: str
     side: NotRequired[str]
     places: NotRequired[list[int]]
+    prose: NotRequired[bool]
 
 
 class LabelledAxis(Axis):

@@ -122,7 +122,7 @@ function drawAxes(pen, place, { x, y, lit, pointed }) {
     const align = turn && names.length ? "right" : "center";
     const down = names.length ? (index % levels) * (widest + 6) : 0;
     if (down) pen.line([[place.x(value), bottom + 3], [place.x(value), bottom + 10 + down]], { width: 1, faint: true });
-    pen.text(text, place.x(value), bottom + 13 + down, { align, turn: names.length ? turn : 0, marked, token: names.length > 0 });
+    pen.text(text, place.x(value), bottom + 13 + down, { align, turn: names.length ? turn : 0, marked, token: names.length > 0 && !x.prose });
     if (!names.length) pen.line([[place.x(value), bottom], [place.x(value), bottom + 4]], { width: 1 });
   });
   pen.text(x.title, (left + right) / 2, place.titled, { align: "center" });

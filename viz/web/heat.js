@@ -178,12 +178,12 @@ function draw(pen, place, { header, values, visible, chosen, column: chosenColum
     if (column % every.columns && !marked) return;
     const [middle, up] = [(x(column) + x(column + 1)) / 2, (column % levels) * (widest + 6)];
     if (up) pen.line([[middle, top - 3], [middle, top - 6 - up]], { width: 1, faint: true });
-    pen.text(name, middle, top - 9 - up, { align: turn ? "left" : "center", turn, marked, token: true });
+    pen.text(name, middle, top - 9 - up, { align: turn ? "left" : "center", turn, marked, token: !columns.prose });
   });
   names.rows.forEach((name, row) => {
     const marked = row === pointed.row || row === litRow;
     if (row % every.rows && !marked) return;
-    pen.text(name, left - 8, (y(row) + y(row + 1)) / 2, { align: "right", marked, strong: row === chosen, token: true });
+    pen.text(name, left - 8, (y(row) + y(row + 1)) / 2, { align: "right", marked, strong: row === chosen, token: !rows.prose });
   });
 
   drawCells(pen, place, { header, values, visible, chosen });

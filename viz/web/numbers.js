@@ -16,7 +16,8 @@ export function significant(value) {
 export function percent(share, decimals = 1) {
   const least = 10 ** -decimals;
   const small = share > 0 && 100 * share < least / 2;
-  return `${small ? `< ${least}` : (100 * share).toFixed(decimals)}\u00a0%`;
+  const number = share ? (100 * share).toFixed(decimals) : "0";
+  return `${small ? `< ${least}` : number}\u00a0%`;
 }
 
 // All digits that a float32 has, and no more: reading them back gives the same number.

@@ -228,13 +228,13 @@ function drawLabels(pen, place, panel, lit, pointed) {
     if (column % every[1] && !marked) return;
     const [turn, middle, up] = [turns[column], left + (column + 0.5) * wide, (column % levels) * step];
     if (up && name) pen.line([[middle, top - 2], [middle, top - up - 3]], { width: 1, faint: true });
-    pen.text(name, middle, top - 8 - up, { align: turn ? "left" : "center", turn, marked, token: true });
+    pen.text(name, middle, top - 8 - up, { align: turn ? "left" : "center", turn, marked, token: !columns.prose });
   });
   if (!named) return;
   names.rows.forEach((/** @type {string} */ name, /** @type {number} */ row) => {
     const marked = (here && row === pointed.row) || isLit(rows, row, lit);
     if (row % every[0] && !marked) return;
-    pen.text(name, left - 8, top + (row + 0.5) * high, { align: "right", marked, strong: row === panel.chosen, token: true });
+    pen.text(name, left - 8, top + (row + 0.5) * high, { align: "right", marked, strong: row === panel.chosen, token: !rows.prose });
   });
   if (rows.title && names.rows.length * high > place.measure(rows.title)) pen.text(rows.title, place.from + 7, top + (names.rows.length * high) / 2, { align: "center", turn: -90 });
 }

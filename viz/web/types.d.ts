@@ -4,12 +4,14 @@ interface Axis {
   title: string;
   side?: string;
   places?: number[];
+  prose?: boolean;
 }
 
 interface LabelledAxis {
   title: string;
   side?: string;
   places?: number[];
+  prose?: boolean;
   labels: string[];
 }
 
@@ -17,6 +19,7 @@ interface NumericAxis {
   title: string;
   side?: string;
   places?: number[];
+  prose?: boolean;
   labels?: string[];
   log?: boolean;
   low?: number;

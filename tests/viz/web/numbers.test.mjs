@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { about, exact, largest, precisionOf, significant } from "../../../viz/web/numbers.js";
+import { about, exact, largest, percent, precisionOf, significant } from "../../../viz/web/numbers.js";
 
 test("three digits on the screen", () => {
   assert.deepEqual([0, 1, -0.5, 0.12345, 999.9, 1234, 0.000439, -1e-9].map(significant), ["0", "1.00", "−0.500", "0.123", "1.00e+3", "1.23e+3", "0.000439", "−1.00e−9"]);
@@ -22,4 +22,8 @@ test("a number that may be off says so where three digits would promise more", (
 test("what is not finite is not the largest", () => {
   assert.equal(largest([1, -3, NaN, Infinity]), 3);
   assert.equal(largest(new Float32Array()), 0);
+});
+
+test("a share has one form, in the browser too", () => {
+  assert.deepEqual([0, 0.1077, 0.0003, 1].map((share) => percent(share)), ["0\u00a0%", "10.8\u00a0%", "< 0.1\u00a0%", "100.0\u00a0%"]);
 });

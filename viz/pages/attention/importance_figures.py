@@ -62,7 +62,7 @@ def ranking_chart(weighed: HeadImportance, chosen: Place) -> Chart:
     alt = joined(": ", name, joined(", ", *costs[:8]))
     file, about = "attention-importance-order", about_effects(weighed)
     above = Caption(name, file, stamp(weighed.trace), sentence=sentence, alt=alt, about=about)
-    x_axis, y_axis = Axis(Message("head"), names, ""), Axis(joined(", ", weighed.quantity, weighed.unit))
+    x_axis, y_axis = Axis(Message("head"), names, "", prose=True), Axis(joined(", ", weighed.quantity, weighed.unit))
     framed = ranked.index(chosen) if chosen in ranked else -1
     return Chart(above, series, x_axis, y_axis, chosen=framed, tall=120)
 

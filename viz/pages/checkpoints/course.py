@@ -244,7 +244,11 @@ def frame_of(path: Path, hints: str, request: CourseRequest) -> Frame:
     trace = model.trace(*texts)
     paths = trace.attention_paths(request.kind)
     if request.layer >= len(paths):
-        raise CheckpointError(f"{path.name} has {len(paths)} layers of this attention: choose another layer")
+        raise CheckpointError(
+            "the last layer of this attention in {file} is {count}: choose another layer",
+            file=path.name,
+            count=len(paths),
+        )
     weights = array(trace[f"{paths[request.layer]}.weights"])
     visible = np.broadcast_to(trace.visible(paths[request.layer]).cpu().numpy(), weights.shape)
     of_kind = sides(trace, request.kind)

@@ -140,7 +140,7 @@ function bytesText(bytes) {
 function cellText(value, kind) {
   if (kind === "text") return value;
   if (kind === "count") return value.toLocaleString("en");
-  if (kind === "share") return value === 0 ? "0" : percent(value, 2);
+  if (kind === "share") return percent(value, 2);
   return significant(value);
 }
 

@@ -369,7 +369,7 @@ def changes_map(inputs: Inputs, both: BeforeAfter) -> Heatmap:
     above = caption(inputs, name, "attention-change", most, sentence, about=about)
     heads = Axis(Message("head"), [str(number + 1) for number in range(values.shape[1])], "")
     scale = Scale(0, max(float(values.max()), 1e-9), "½ Σ |w − w′|")
-    return Heatmap(above, values, Axis(Message("layer"), layers, ""), heads, scale)
+    return Heatmap(above, values, Axis(Message("layer"), layers, "", prose=True), heads, scale)
 
 
 LOSS = Message("loss, nats")

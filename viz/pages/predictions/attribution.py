@@ -134,7 +134,7 @@ def tokens_map(subject: Subject, attribution: PositionAttribution, of: str, lowe
     file = f"attribution-{of}-{'lowered' if lowered else 'raised'}"
     above = caption(subject.inputs, name, file, "" if lowered else note, question, about=about(subject, lowered))
     labels = [part_label(subject, part) for part in own.parts]
-    rows = Axis(Message("part"), labels, "parts")
+    rows = Axis(Message("part"), labels, "parts", prose=True)
     columns = Axis(Message("rank"), [str(rank + 1) for rank in range(values.shape[1])], "rank")
     return Heatmap(
         above,

@@ -136,7 +136,7 @@ def first_difference(subject: Subject, readings: Readings) -> Message:
 
 
 def layer_axis(layers: int) -> Axis:
-    return Axis(Message("after layer"), layer_names(layers), "model")
+    return Axis(Message("after layer"), layer_names(layers), "model", prose=True)
 
 
 def settled(reading: LayerReading) -> str:

@@ -77,7 +77,7 @@ def layer_map(
     return Heatmap(
         caption(inputs, "LayerNorm", f"batch-layer-norm-{moment}", sentence=sentence, about=about_layer(moment)),
         values,
-        Axis(Message("text"), row_names(rows, several), ""),
+        Axis(Message("text"), row_names(rows, several), "", prose=True),
         Axis(Message("position"), [str(place + 1) for place in range(columns)], ""),
         Scale(-top if moment == "mean" else 0, top, moment_name(moment)),
         visible=real,

@@ -257,7 +257,7 @@ def block_chart(inputs: Inputs, stack: str, gradients: Gradients, quantity: str)
         about_blocks(quantity),
     )
     above = caption(inputs, name, file, sentence=lacking(inputs, gradients.pinned), about=about)
-    x = Axis(Message("layer"), [place_name(inputs.config, stack, place) for place in places])
+    x = Axis(Message("layer"), [place_name(inputs.config, stack, place) for place in places], prose=True)
     return Chart(above, series, x, Axis(quantity_name(quantity), log=True), tall=190)
 
 

@@ -102,7 +102,8 @@ def norm_map(inputs: Inputs, stack: str, paths: Sequence[str], quantity: str, ch
     values, before = (norm_levels(get, paths, quantity) for get in (inputs.now, inputs.before))
     assert values is not None
     scale = scale_of(array(values), quantity_name(quantity), signed=quantity == "mean")
-    rows, (row, column) = Axis(Message("norm"), [norm_label(path) for path in paths], f"{stack} norm"), chosen
+    names, (row, column) = [norm_label(path) for path in paths], chosen
+    rows = Axis(Message("norm"), names, f"{stack} norm", prose=True)
     note = cell_note(norm_label(paths[row]), inputs.trace.tokens_of(stack + ".")[column], values[row, column])
     name, file = Message("Every norm, every token"), f"norms-{stack}-{quantity}"
     columns = tokens_axis(inputs, stack)

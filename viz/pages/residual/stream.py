@@ -97,7 +97,7 @@ def most_added(inputs: Inputs, parts: Sequence[Block]) -> str:
 
 def step_axis(title: str, stack: str, names: Sequence[str]) -> Axis:
     """The stream's states or blocks; those of a stack are lit together."""
-    return Axis(title, names, f"{stack} {len(names)} states")
+    return Axis(title, names, f"{stack} {len(names)} states", prose=True)
 
 
 def stream_chart(inputs: Inputs, stack: str, parts: Sequence[Block], quantity: str, position: int) -> Chart:
