@@ -109,9 +109,12 @@ def test_the_map_is_saved_as_svg_and_fits_a_phone(visit, model):
     eventually(page, lambda: encoder.bounding_box()["y"] > decoder.bounding_box()["y"])
     stands_still(page)
     block = page.get_by_role("button", name="Encoder · layer 1 · feed-forward", exact=True)
-    block.scroll_into_view_if_needed()
-    block.tap()
+    block.evaluate("(block) => block.scrollIntoView({ block: 'end' })")  # where the panel will come
+    box = block.bounding_box()
+    page.touchscreen.tap(box["x"] + 20, box["y"] + box["height"] / 2)
     expect(page.locator(f"{PANEL} h4")).to_have_text("Encoder · layer 1 · feed-forward")
+    above = page.locator(PANEL).bounding_box()["y"]
+    eventually(page, lambda: block.bounding_box()["y"] + block.bounding_box()["height"] <= above)
     page.wait_for_timeout(300)
     assert "/map" in page.url
     block.tap()

@@ -70,7 +70,8 @@ function areasOf({ stacks, settings }, { header }) {
 function newArea(root) {
   const made = /** @type {any} */ (element("button"));
   made.type = "button";
-  made.addEventListener("pointerenter", () => root.show(made.area));
+  // Not of a finger: the panel would come between it and what it touches, and there would be no click.
+  made.addEventListener("pointerenter", (/** @type {PointerEvent} */ event) => event.pointerType !== "touch" && root.show(made.area));
   made.addEventListener("focus", () => made.matches(":focus-visible") && root.show(made.area));
   made.addEventListener("pointermove", (/** @type {PointerEvent} */ event) => made.area.head !== null && pointCell(root, made, event));
   made.addEventListener("pointerleave", () => made.area.head !== null && leaveCell(root));
