@@ -244,11 +244,12 @@ def frame_of(path: Path, hints: str, request: CourseRequest) -> Frame:
     trace = model.trace(*texts)
     paths = trace.attention_paths(request.kind)
     if request.layer >= len(paths):
-        raise CheckpointError(
+        reason = Message(
             "the last layer of this attention in {file} is {count}: choose another layer",
             file=path.name,
             count=len(paths),
         )
+        raise CheckpointError("{reason}", reason=reason)
     weights = array(trace[f"{paths[request.layer]}.weights"])
     visible = np.broadcast_to(trace.visible(paths[request.layer]).cpu().numpy(), weights.shape)
     of_kind = sides(trace, request.kind)
