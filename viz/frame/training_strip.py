@@ -38,7 +38,7 @@ def facts(snapshot: Snapshot) -> list[dict[str, Any]]:
     if snapshot.loss is not None:
         rows.append((True, _("loss {loss}").format(loss=significant(snapshot.loss)), str(snapshot.loss)))
     if snapshot.exact_match is not None:
-        share = _("{share} % right").format(share=f"{100 * snapshot.exact_match:.0f}")
+        share = _("{share} %\xa0right").format(share=f"{100 * snapshot.exact_match:.0f}")
         rows.append((True, share, _("share of unseen texts that are answered without a mistake")))
     if snapshot.tokens_per_second:
         rate = snapshot.tokens_per_second

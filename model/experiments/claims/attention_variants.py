@@ -117,7 +117,7 @@ def compare(given: HeadInputs, head: int, draws: Sequence[Sequence[Variant]]) ->
         name = say("full attention against the model's own heads")
         quantities.append(Quantity(name, (100 * error(full, given.own[head - 1]),), "%"))
     columns = (
-        *(say("variant"), say("error in %"), say("keys that count, in % of the visible ones")),
+        *(say("variant"), say("error in %"), say("keys that count, in %\xa0of the visible ones")),
         *(say("numbers kept in this layer"), say("weights of its own")),
     )
     figures.insert(0, Table(say("each variant in the place of full attention"), columns, rows))
@@ -138,7 +138,7 @@ def judge(cheaper: Sequence[Variant], errors: Mapping[str, Sequence[float]]) -> 
     ]
     met = [each.met for each in near]
     reason = say(
-        "{near} of {count} cheaper variants stay within {close} % of full attention's output, {far} do not, and of "
+        "{near} of {count} cheaper variants stay within {close} %\xa0of full attention's output, {far} do not, and of "
         "{unsure} the seeds do not decide it; nearest is {best} with an error of {least} %, farthest {worst} with "
         "{most} %",
         near=met.count(True),

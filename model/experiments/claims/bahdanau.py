@@ -172,7 +172,7 @@ def outcome(effects: Sequence[HidingEffects], beside: Sequence[HidingEffects], t
     rule, mean, error = judge([each for hidden in effects for each in hidden.differences], share)
     tokens = sum(len(hidden.target) for hidden in effects)
     reason = say(
-        "without the source token that the map shows as the largest, {share} % of {tokens} written tokens become "
+        "without the source token that the map shows as the largest, {share} %\xa0of {tokens} written tokens become "
         "others, {more} ± {error} points more than without another token: {end}",
         share=100 * share,
         tokens=tokens,

@@ -150,7 +150,7 @@ def run_of(scorer: Scorer = score) -> Callable[[Request], Iterator[Report[Outcom
                 course.append(scorer(texts, references, data.tokenizer))
                 done = (number + len(course) / len(shares)) / len(request.seeds)
                 if done < 1:
-                    remark = say("{share} % of the words are wrong", share=100 * share)
+                    remark = say("{share} %\xa0of the words are wrong", share=100 * share)
                     yield Report(0.5 + 0.5 * done, Outcome(None, remark))
             courses.append(course)
         yield Report(1.0, outcome_of(data, own, written, shares, courses))
@@ -165,8 +165,8 @@ def outcome_of(
     bleu = [[each.bleu for each in course] for course in courses]
     chrf = [[each.chrf for each in course] for course in courses]
     reason = say(
-        "with {share} % of the words wrong BLEU is {low}, with none {high}; it rises at {rises} of {repairs} repairs "
-        "(chrF at {others}); {model} itself reaches {own} on {count} sentences",
+        "with {share} %\xa0of the words wrong BLEU is {low}, with none {high}; it rises at {rises} of {repairs} "
+        "repairs (chrF at {others}); {model} itself reaches {own} on {count} sentences",
         share=100 * shares[0],
         low=fmean(course[0] for course in bleu),
         high=fmean(course[-1] for course in bleu),

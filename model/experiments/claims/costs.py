@@ -151,8 +151,8 @@ def counted_shares(growth: Growth) -> Message:
     counts = operations(growth.sizes, growth.lengths[-1])
     quadratic = quadratic_operations(growth.sizes, growth.lengths[-1])
     return say(
-        "counted at {length} tokens: the softmax has {softmax} % of the operations of the three steps, and the "
-        "projections, which the formula leaves out, have {projections} % of all",
+        "counted at {length} tokens: the softmax has {softmax} %\xa0of the operations of the three steps, and the "
+        "projections, which the formula leaves out, have {projections} %\xa0of all",
         length=growth.lengths[-1],
         softmax=100 * counts["softmax"] / quadratic,
         projections=100 * counts["projections"] / (quadratic + counts["projections"]),
@@ -165,7 +165,7 @@ def softmax_share(growth: Growth) -> Message:
     expected = operations(growth.sizes, length)["softmax"] / quadratic_operations(growth.sizes, length)
     share = growth.seconds("softmax")[-1] / growth.quadratic_seconds()
     return say(
-        "measured at {length} tokens: the softmax takes {time} % of their time: {end}",
+        "measured at {length} tokens: the softmax takes {time} %\xa0of their time: {end}",
         length=length,
         time=100 * share,
         end=say("the O hides what an operation costs")

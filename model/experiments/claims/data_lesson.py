@@ -179,8 +179,8 @@ EXPERIMENTS = (
         statement=say("One network, two corpora: the same question is answered differently because of the data."),
         truth=say(
             "Networks of one seed begin with the same weights; what they say afterwards is what their corpus says most "
-            "often. Without other texts, the corpora are sentences made by rule about two towns, where tea has 90 % of "
-            "the mornings in one and 10 % in the other, and nothing else differs."
+            "often. Without other texts, the corpora are sentences made by rule about two towns, where tea has 90 "
+            "%\xa0of the mornings in one and 10 %\xa0in the other, and nothing else differs."
         ),
         run=run,
         parameters=(

@@ -226,7 +226,7 @@ def outcome_of(text_effects: Sequence[TokenEffects], seed: int) -> Outcome:
     ]
     best = max(((each.r, layer, head) for layer, row in enumerate(by_head) for head, each in enumerate(row)))
     reason = say(
-        "the rank correlation of the mean weight of a token and the effect of hiding it is {r} (95 % interval {low} "
+        "the rank correlation of the mean weight of a token and the effect of hiding it is {r} (95 %\xa0interval {low} "
         "to {high}; {tokens} tokens of {texts} texts): {strength}; {agreeing} of {count} heads are surely above "
         "{limit}, the best is head {layer}.{head} with {best}; {example}",
         r=whole.r,
@@ -245,8 +245,8 @@ def outcome_of(text_effects: Sequence[TokenEffects], seed: int) -> Outcome:
     )
     quantities = [
         Quantity(say("rank correlation, mean over the heads"), (whole.r,)),
-        Quantity(say("lower end of its 95 % interval"), (low,)),
-        Quantity(say("upper end of its 95 % interval"), (high,)),
+        Quantity(say("lower end of its 95 %\xa0interval"), (low,)),
+        Quantity(say("upper end of its 95 %\xa0interval"), (high,)),
     ]
     return Outcome(rule_of(low, high, bool(agreeing)), reason, quantities, figures(text_effects, by_head))
 

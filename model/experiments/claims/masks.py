@@ -98,8 +98,8 @@ def find_order(request: Request, hide: Hide = causal) -> Outcome:
         sums.append(float(zeroed.sums.min()))
     rule = Rule([at_most(Quantity(say("largest difference from the right output"), tuple(errors)), 1e-6)])
     reason = say(
-        "with −∞ put in after softmax {broken} % of the numbers of the output are infinite or NaN; with zeros put in "
-        "there a row adds up to {sum} at the least, and with the mask before softmax to {right}",
+        "with −∞ put in after softmax {broken} %\xa0of the numbers of the output are infinite or NaN; with zeros put "
+        "in there a row adds up to {sum} at the least, and with the mask before softmax to {right}",
         broken=100 * sum(broken) / len(broken),
         sum=min(sums),
         right=float(before.sums.min()),

@@ -96,8 +96,8 @@ def find_dot_product(request: Request, product: Product = dots) -> Outcome:
     shares = {each: [ranked_alike(each, seed, product) for seed in request.seeds] for each in spreads}
     equal, free = (sum(shares[each]) / len(request.seeds) for each in (0.0, spread))
     reason = say(
-        "of pairs of keys, the dot product puts {equal} % in the order of their cosines where all norms are equal, and "
-        "{free} % where ln ‖k‖ has the deviation {spread}",
+        "of pairs of keys, the dot product puts {equal} %\xa0in the order of their cosines where all norms are equal, "
+        "and {free} % where ln ‖k‖ has the deviation {spread}",
         equal=100 * equal,
         free=100 * free,
         spread=spread,

@@ -78,7 +78,7 @@ def longer(growth: Growth, factor: float, *steps: str) -> Growth:
 
 
 def test_what_an_operation_costs_is_told_by_the_times() -> None:
-    assert "takes 33.3 % of their time: the O hides what an operation costs" in said(judge_growth(growing(2)))
+    assert "takes 33.3 %\xa0of their time: the O hides what an operation costs" in said(judge_growth(growing(2)))
     cheap = judge_growth(longer(growing(2), 10.0, "scores", "values"))
     assert "its operations cost about what those of the products do, or less" in said(cheap)
 
@@ -90,9 +90,9 @@ def test_counted_shares_are_those_of_the_operations() -> None:
         100 * counts["softmax"] / three,
         100 * counts["projections"] / (three + counts["projections"]),
     )
-    expected = f"softmax has {softmax:.3g} % of the operations"
+    expected = f"softmax has {softmax:.3g} %\xa0of the operations"
     assert expected in said(judge_growth(growing(2)))
-    assert f"have {projections:.3g} % of all" in said(judge_growth(growing(2)))
+    assert f"have {projections:.3g} %\xa0of all" in said(judge_growth(growing(2)))
 
 
 def test_the_fused_kernel_stands_beside_the_three_steps() -> None:
