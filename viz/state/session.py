@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from model.capture.trace import AttentionKind, Trace
     from model.inference.decoding import Generation
     from model.inference.text_model import TextModel
-    from model.text.tokenizer import Tokens
+    from model.text.tokenizer import Tokenizer, Tokens
 
 
 Origin = Literal["", "data", "trained"]  # written by the model, the answer in the data, or by the model as trained
@@ -134,6 +134,7 @@ class Session:
     visitor: str = ""  # Streamlit's own name of the session
     _comparison: Comparison | None = None
     _drafts: list[Generation] = field(default_factory=list, repr=False)  # targets written lately, the newest first
+    _draft_tokenizer: Tokenizer | None = field(default=None, repr=False)  # of their tokens
     _drawn: dict[str, tuple[int, int]] = field(default_factory=dict, repr=False)
     _moment: int = field(default_factory=lambda: time.time_ns() // 1_000_000, repr=False)
 
@@ -324,12 +325,13 @@ class Session:
                 answer = model.target_tokens(target)
                 plain = model.trace_tokens(tokens, answer)
             else:
-                drafts = self._drafts if before is not None and model is before.model else []
                 wrote = writer if isinstance(writer, Translator) else model
+                tokenizer = wrote.target_tokenizer
+                drafts = self._drafts if tokenizer is self._draft_tokenizer else []  # else their tokens are others
                 plain, answer, generation = wrote.trace_generated(tokens, drafts)
                 if wrote is not model:
                     plain = model.trace_tokens(tokens, answer)
-                self._drafts = [generation, *drafts[: DRAFTS - 1]]
+                self._drafts, self._draft_tokenizer = [generation, *drafts[: DRAFTS - 1]], tokenizer
             trace = self._show(model, plain, tokens, answer)
             self.traced, self.training.step, self.generation = wanted, None, generation
             self.origin = "trained" if generation is not None and writer not in (None, model) else ""

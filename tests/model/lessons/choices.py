@@ -22,6 +22,6 @@ def unknown_choices(state: State) -> list[str]:
 @cache
 def _code(page: str) -> str:
     """Code of a page, of what its choices are made of, and of the session's own parameters."""
-    files = [*(ROOT / "viz" / "pages" / page).glob("*.py"), ROOT / "viz" / "state" / "session.py"]
+    files = [*(ROOT / "viz" / "pages" / page).glob("*.py"), *(ROOT / "viz" / "state").glob("*.py")]
     files += [*(ROOT / "model" / "analysis").glob("*.py"), ROOT / "model" / "capture" / "trace.py"]
     return "\n".join(file.read_text(encoding="utf-8") for file in files)

@@ -17,12 +17,14 @@ import viz.state.checkpoints
 import viz.state.session
 from model.analysis.checks import checks
 from model.capture.interventions import Causal
+from model.checkpoints.load import open_checkpoint
 from model.inference import pass_memory
 from model.inference.text_model import TextModel
 from model.runtime import memory
 from model.runtime.cancellation import SupersededError, watch
 from model.runtime.ledger import Ledger, NoRoomError
 from model.text.tokenizer_training import train_characters
+from tests.test_rooms import ROOT
 from tests.viz.no_server import Address, no_server
 from tests.viz.small import looking, small_model, write_small
 from viz.state.checkpoints import checkpoint_names, find, open_place, places
@@ -47,6 +49,15 @@ def test_look_traces_once_per_change(tmp_path):
     third = session.trace_input(other, "The cat hears.", "")
     assert third is not second
     assert session.model is other
+
+
+def test_what_one_model_wrote_is_no_draft_for_another_after_a_typed_target():
+    model, other = (open_checkpoint(ROOT / "checkpoints" / name) for name in ("eng-cmn", "reverse"))
+    session = Session()
+    session.trace_input(model, "I like tea.", "")
+    assert max(session.generation.ids) >= len(other.target_tokenizer)  # a token that the other has not
+    session.trace_input(other, "word", "draw")
+    assert session.trace_input(other, "word", "").target_tokens == ["<s>", *"drow"]
 
 
 def test_an_empty_target_is_the_models_and_a_typed_one_the_users(tmp_path):

@@ -25,6 +25,7 @@ from viz.pages.lessons.shelf import lesson_named
 from viz.state import shown_model, texts, training
 from viz.state.class_sessions import CLASS_SESSIONS, Answers
 from viz.state.position_override import PositionSetting
+from viz.state.sampling_sliders import TEMPERATURE, TOP_K, TOP_P, slider_values
 from viz.state.session import Key, Parameter, Session, current_session
 
 if TYPE_CHECKING:
@@ -37,7 +38,19 @@ STYLE = Path(__file__).parent / "strip.css"
 HIDE = "hide"  # in the address: names of controls that are hidden while a lesson is open
 TRAINED = (trained_state.Part.NAME, trained_state.Part.STEP)
 # Parameters that are no choice of a page.
-PLACED = (*PositionSetting, "changes", Key.MODEL, Key.SOURCE, Key.TARGET, *Parameter, HIDE, *TRAINED)
+PLACED = (
+    *PositionSetting,
+    "changes",
+    Key.MODEL,
+    Key.SOURCE,
+    Key.TARGET,
+    *Parameter,
+    HIDE,
+    *TRAINED,
+    TEMPERATURE,
+    TOP_K,
+    TOP_P,
+)
 # What is hidden, by the names that a lesson has for it.
 HIDDEN = {
     "sidebar": '[data-testid="stSidebar"], [data-testid="stHeader"], [data-testid="stExpandSidebarButton"]',
@@ -123,6 +136,7 @@ def apply_state(session: Session, lesson: Lesson, state: State) -> None:
         session.address.set(setting, given.get(setting))
     session.override = None
     session.address.set(HIDE, given.get(HIDE))
+    st.session_state.update(slider_values(given))
     for each, value in given.items():
         if each not in PLACED:
             session.address.set(each, value)

@@ -23,13 +23,12 @@ from viz.i18n.format import significant
 from viz.i18n.messages import joined
 from viz.pages.predictions.components import Column, Ranking
 from viz.pages.predictions.text import about_drawn, about_rank, about_saturation
+from viz.state.sampling_sliders import LIMITS, RANGES, TEMPERATURE, TOP_K, TOP_P
 from viz.ui.parts import frame_of
 from viz.ui.plots import array, caption, stamp
 from viz.ui.prediction import Subject
 
 ROWS = 14
-TEMPERATURE, TOP_K, TOP_P = "temperature", "top_k", "top_p"  # keys of the sliders, and their names in the address
-LIMITS = [1, 2, 3, 4, 5, 8, 10, 20, 30, 50, 100, 200, 500, 1000, 0]  # of top-k; 0: none
 TEMPERATURES = [float(value) for value in np.geomspace(0.05, 20, 41)]
 BEFORE, AFTER = EXPECTED, OUTPUT
 
@@ -38,11 +37,11 @@ def sampling_sliders(vocabulary: int) -> Sampling:
     """Sliders of temperature, top-k and top-p for a `vocabulary` of so many tokens; they are in the address too."""
     binding: dict[str, Any] = {"bind": "query-params", "persist_state": "session"}
     first, second, third = st.columns(3, vertical_alignment="bottom")
-    temperature = first.slider(_("Temperature T"), 0.05, 5.0, 1.0, 0.05, key=TEMPERATURE, **binding)
+    temperature = first.slider(_("Temperature T"), *RANGES[TEMPERATURE], 1.0, 0.05, key=TEMPERATURE, **binding)
     words = {limit: str(limit) for limit in LIMITS} | {0: _("all")}
     # Limits above a small vocabulary stay: the wish outlives a look at another model.
     top_k = second.select_slider(_("Top-k"), LIMITS, 0, key=TOP_K, format_func=words.__getitem__, **binding)
-    top_p = third.slider(_("Top-p"), 0.05, 1.0, 1.0, 0.05, key=TOP_P, **binding)
+    top_p = third.slider(_("Top-p"), *RANGES[TOP_P], 1.0, 0.05, key=TOP_P, **binding)
     return Sampling(temperature=temperature, top_k=top_k if 0 < top_k < vocabulary else None, top_p=top_p)
 
 

@@ -17,6 +17,7 @@ from viz.frame import app as frame
 from viz.i18n.catalogue import speaking
 from viz.pages.lessons.shelf import BOX, FOLDER, lesson_named, lessons
 from viz.pages.lessons.strip import markdown
+from viz.state.sampling_sliders import slider_values
 from viz.state.session import Key
 
 
@@ -113,6 +114,20 @@ def test_a_lesson_is_opened_guessed_and_left():
     app.button(key="lesson_end").click().run()
     assert "lesson" not in app.query_params
     assert not [each for each in app.button if each.key == "lesson_next"]
+
+
+def test_sliders_are_those_of_a_step_there_and_back():
+    """They alone may write their parameters of the address."""
+    app = sound(opened("predictions", lesson="decoding", step="5", language="en"))
+    assert (app.slider(key="temperature").value, app.slider(key="top_p").value) == (1.0, 1.0)
+    sound(app.button(key="lesson_next").click().run())
+    assert app.slider(key="top_p").value == 0.9
+    sound(app.button(key="lesson_next").click().run())
+    sound(app.button(key="lesson_back").click().run())
+    assert app.slider(key="top_p").value == 0.9
+    sound(app.button(key="lesson_back").click().run())
+    assert app.slider(key="top_p").value == 1.0
+    assert slider_values({"temperature": "hot", "top_k": "7", "top_p": "5"}) == slider_values({})
 
 
 def test_a_link_to_a_step_opens_its_state_in_a_new_window():
