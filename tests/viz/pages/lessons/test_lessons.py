@@ -36,7 +36,7 @@ def test_the_bundled_lessons_have_no_fault():
 def test_the_choices_of_the_bundled_lessons_are_those_of_their_pages():
     states = {(lesson.file, step.line): step.state for lesson in lessons()[0] for step in lesson.steps if step.state}
     assert {place: unknown for place, state in states.items() if (unknown := unknown_choices(state))} == {}
-    assert unknown_choices(State.read("/masks?mask_experiment=batches&maskd=cross")) == ["maskd", "batches"]
+    assert unknown_choices(State.read("/masks?mask_experiment=batchs&maskd=cross")) == ["maskd", "batchs"]
 
 
 def test_the_bundled_lessons_are_the_same_in_both_languages():
