@@ -26,7 +26,7 @@ from viz.i18n import catalogue
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
 from viz.i18n.format import as_sentence, count_text, duration, literal, page_name
-from viz.pages.lessons import joining, trained_state
+from viz.pages.lessons import joining, notes, trained_state, worksheet
 from viz.pages.lessons import strip as lesson_strip
 from viz.pages.lessons.shelf import lesson_named
 from viz.render.view import FigureView
@@ -93,11 +93,11 @@ def main() -> None:
     pages = pages_by_section()
     # The first page has no name in the address; who writes it there all the same means that page.
     named = st.Page(PAGES[FIRST], title=page_name(FIRST), url_path=FIRST)
-    for name in HELD:
-        if value := st.query_params.get(name):
-            session.address.set(name, value)
+    hold_choices(session)
     chosen = st.navigation({**pages, "": [named]}, position="hidden").url_path or FIRST
     session.address.sync()
+    if lesson_window():
+        return
     session.browser = browsers.browser()
     joining.begin(session)
     lesson_strip.begin(session)
@@ -157,6 +157,18 @@ def main() -> None:
     session.saving, session.making, session.choices = 0, (0, ""), Choices()
 
 
+def hold_choices(session: Session) -> None:
+    """Keep in the address what stays there whichever page is open."""
+    for name in HELD:
+        if value := st.query_params.get(name):
+            session.address.set(name, value)
+
+
+def lesson_window() -> bool:
+    """Draw a window of a lesson beside the application, where the address asks for one; whether it does."""
+    return notes.window() or worksheet.window()
+
+
 def pages_by_section() -> dict[str, list[StreamlitPage]]:
     sections = {"see": _("See"), "change": _("Change"), "learn": _("Learn"), "models": _("Models")}
     pages: dict[str, list[StreamlitPage]] = {title: [] for title in sections.values()}
@@ -176,7 +188,13 @@ def menu_words(session: Session) -> dict[str, str]:
         "Light": _("light"),
         "Dark": _("dark"),
         "present": _("Present a figure"),
-        "presenting": _("One figure in large type, also by a double click on it: arrows lead on, B blanks, Esc ends"),
+        "presenting": _(
+            "One figure in large type, also by a double click on it: arrows lead on, L is a pointer, B blanks, Esc ends"
+        ),
+        "last": _("This is the last figure of the page"),
+        "first": _("This is the first figure of the page"),
+        "lastStep": _("This is the last step of the lesson"),
+        "firstStep": _("This is the first step of the lesson"),
         "before": _("The figure before"),
         "next": _("The next figure"),
         "end": _("End presenting"),

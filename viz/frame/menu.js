@@ -130,7 +130,7 @@ export default function ({ data: words, parentElement, setTriggerValue }) {
   root.opener.setAttribute("aria-label", words.menu);
   write(root.heading, words.theme);
   THEMES.forEach((name, index) => write(root.themes.children[index], words[name]));
-  listen({ before: words.before, next: words.next, end: words.end });
+  listen(words);
   write(root.present, words.present);
   root.present.title = words.presenting;
   root.beginClass = () => setTriggerValue("class", performance.now());

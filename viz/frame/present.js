@@ -1,27 +1,42 @@
-// Presenting: one figure of the page alone in the window, in type that is read from the last row. Begun from the menu, or by
-// a double click on a figure; arrows, page keys and a clicker lead to the next figure, space plays a film, B blanks, Esc ends.
+// Presenting: one figure of the page alone in the window, in type that is read from the last row; beside it the text of a
+// lesson's step, where one is open. Begun from the menu, the lesson, or by a double click on a figure. Arrows, page keys and a
+// clicker lead to the next figure, in a lesson to its next step; space plays a film, B blanks, L is a pointer, Esc ends.
 
+import { bus } from "../web/bus.js";
 import { element, write } from "../web/elements.js";
 
 const ZOOM = 1.85; // of the page's 13 pixels to 24
 const LEAST = 1; // of a figure that is too high otherwise
-const MOST = 2.6; // of one that is low
-const FULL = 0.6; // of the window, from which a figure is not low
+const MOST = 3.6; // of one that is low
+const FULL = 0.7; // of the window, from which a figure is not low
+const TRIES = 7; // of zooms until one fits
 const MARGIN = 24; // beside a figure, in pixels of the screen
-const NEVER = new Set(["field", "bar", "lead", "strip", "muted", "menu_of_page", "class_strip", "class_bars"]); // components that are no figure
-const NEXT = new Set(["ArrowRight", "ArrowDown", "PageDown", "Enter", "n"]);
-const BEFORE = new Set(["ArrowLeft", "ArrowUp", "PageUp", "Backspace", "p"]);
-const BLANK = new Set(["b", "B", "."]);
+const SETTLES = 150; // milliseconds between looks for the figure of a page that is being made
+const LEAST_AREA = 10_000; // of a figure that is drawn
+const PATIENCE = 20_000; // of such looks
+const SAYS = 2500; // how long a sentence about the last figure stays
+const NEVER = new Set([ // components that are no figure
+  "field", "bar", "lead", "strip", "muted", "menu_of_page", "lesson_acts", "progress_bar", "class_strip", "class_bars",
+]);
+const NEXT = new Set(["ArrowRight", "PageDown", "Enter", "n"]);
+const BEFORE = new Set(["ArrowLeft", "PageUp", "Backspace", "p"]);
+const BLANK = new Set(["b", "B"]);
+const POINTER = new Set(["l", "L", "."]);
 
 /** @type {HTMLElement | null} */
 let shown = null; // the container of the presented figure
 /** @type {HTMLElement | null} */
-let bar = null;
+let bar = null; // there while something is presented
+/** @type {HTMLElement | null} */
+let text = null; // of a lesson's step
+/** @type {HTMLElement | null} */
+let dot = null; // that follows the pointer
 /** @type {Record<string, string>} */
 let words = {};
+let waiting = 0; // for the figure of a page that is being made
 
 const page = () => document.documentElement;
-export const presenting = () => shown !== null;
+export const presenting = () => bar !== null;
 
 // The component's element in a container of the page, or undefined.
 /** @param {Element} container @returns {any} */
@@ -29,7 +44,7 @@ const rootIn = (container) => [...container.querySelectorAll("*")].map((each) =>
 
 /** @param {Element} container */
 function isFigure(container) {
-  if (container.closest(".st-key-input_bar")) return false;
+  if (container.closest('.st-key-input_bar, .st-key-lesson, [data-stale="true"]')) return false;
   if (container.querySelector(".stPlotlyChart")) return true;
   const root = rootIn(container);
   return Boolean(root) && root.classList.length > 1 && ![...root.classList].some((name) => NEVER.has(name));
@@ -40,6 +55,12 @@ const figures = () => [.../** @type {NodeListOf<HTMLElement>} */ (document.query
 
 /** @param {HTMLElement} figure */
 const area = (figure) => figure.offsetWidth * figure.offsetHeight;
+
+// The figure that a page is about: its large one, else the one that takes most room.
+const mainFigure = () => {
+  const all = figures().sort((one, other) => area(other) - area(one));
+  return all.find((each) => rootIn(each)?.shown?.header?.large) ?? all[0];
+};
 
 function leave() {
   document.querySelectorAll("[data-presented]").forEach((each) => each.removeAttribute("data-presented"));
@@ -52,14 +73,27 @@ function show(figure) {
   leave();
   rootIn(figure)?.classList.add("presented"); // its own buttons go
   shown = figure;
+  page().toggleAttribute("data-presenting-wait", false);
   for (let each = /** @type {HTMLElement | null} */ (figure); each && !each.classList.contains("stMain"); each = each.parentElement) {
     each.dataset.presented = each === figure ? "figure" : "around";
   }
+  figure.style.marginTop = "";
   zoom(ZOOM);
-  fit(figure, 3);
-  const all = figures();
-  if (bar) write(bar.querySelector(".place"), `${all.indexOf(figure) + 1} / ${all.length}`);
+  fit(figure, TRIES);
+  say("");
   document.querySelector(".stMain")?.scrollTo(0, 0);
+}
+
+// Where one is, or a sentence for a moment.
+/** @param {string} sentence */
+function say(sentence) {
+  if (!bar) return;
+  const all = figures();
+  const [at, lesson] = [all.indexOf(/** @type {HTMLElement} */ (shown)) + 1, bus.lesson];
+  const place = lesson ? lesson.place : `${at} / ${all.length}`;
+  write(bar.querySelector(".place"), sentence || place);
+  bar.classList.toggle("says", Boolean(sentence));
+  if (sentence) setTimeout(() => say(""), SAYS);
 }
 
 /** @param {number} factor */
@@ -69,76 +103,184 @@ function zoom(factor) {
   window.dispatchEvent(new Event("resize"));
 }
 
-// Smaller where it is higher than the window, larger where it is low; its height at another width is known once it is painted.
+// Smaller where it is higher than the window, larger where it is low; its height at another width is known once it is
+// painted. What stays low stands in the middle.
 /** @param {HTMLElement} figure @param {number} tries */
 function fit(figure, tries) {
   setTimeout(() => {
-    if (shown !== figure) return;
+    if (shown !== figure || !bar) return;
     const factor = Number(page().dataset.presenting);
     const [high, room] = [figure.getBoundingClientRect().height, innerHeight - 2 * MARGIN];
-    const next = high > room ? Math.max(LEAST, factor * Math.max(0.8, room / high)) : Math.min(MOST, factor * 1.25);
-    if (!tries || next === factor || (high <= room && high > FULL * room)) return;
+    const next = high > room ? Math.max(LEAST, factor * Math.max(0.8, room / high)) : Math.min(MOST, factor * 1.15);
+    const fits = high <= room && (high > FULL * room || factor === MOST || figure.dataset.tooHigh === String(next));
+    if (!tries || next === factor || fits) {
+      figure.style.marginTop = `${Math.max(0, (room - high) / 2) / factor}px`;
+      delete figure.dataset.tooHigh;
+      return;
+    }
+    if (high > room) figure.dataset.tooHigh = String(factor);
     zoom(next);
     fit(figure, tries - 1);
   }, 120);
 }
 
+// The next figure of the page, or the one before; the last says that it is.
 /** @param {number} by */
 function step(by) {
   const all = figures();
   const at = all.indexOf(/** @type {HTMLElement} */ (shown));
   const next = all[at < 0 ? 0 : Math.max(0, Math.min(all.length - 1, at + by))];
   if (next && next !== shown) show(next);
+  else say(by > 0 ? words.last : words.first);
 }
 
-// A run of the script may have made the page anew: the same figure by its key, else the first one.
+// In a lesson its next step, else the next figure.
+/** @param {number} by */
+function lead(by) {
+  const { lesson } = bus;
+  if (!lesson) return step(by);
+  const wanted = lesson.step + by;
+  if (wanted < 0 || wanted >= lesson.count) return say(by > 0 ? words.lastStep : words.firstStep);
+  lesson.go(wanted);
+}
+
+// The text of the lesson's step, as elements: what it says is never read as markup.
+function showText() {
+  const { lesson } = bus;
+  page().toggleAttribute("data-presenting-text", Boolean(bar && lesson));
+  if (!bar || !lesson) {
+    text?.remove();
+    text = null;
+    return;
+  }
+  text ??= document.body.appendChild(element("div", "presented_text"));
+  text.replaceChildren(element("h2", "title", lesson.title));
+  for (const { number, spans } of lesson.paragraphs) {
+    const line = text.appendChild(element("p", number === null ? "line" : "line item"));
+    if (number !== null) line.append(element("span", "mark", number ? `${number}.` : "•"));
+    for (const [content, style] of spans) line.append(element(TAGS[style] ?? "span", "", content));
+  }
+  if (lesson.question) text.append(element("p", "line question", lesson.question));
+  text.scrollTo(0, 0);
+  text.tabIndex = 0;
+  fewer(text, 30);
+}
+
+/** @type {Record<string, "strong" | "em" | "code">} */
+const TAGS = { strong: "strong", emphasis: "em", code: "code" };
+
+// Type from this size down to 24 pixels until the text fits.
+/** @param {HTMLElement} node @param {number} size */
+function fewer(node, size) {
+  node.style.fontSize = `${size}px`;
+  if (size > 24 && node.scrollHeight > node.clientHeight) fewer(node, size - 2);
+}
+
+// The figure of the page that comes, once it is there: the page is laid out behind a cover until then.
+function settle(since = performance.now()) {
+  leave();
+  delete page().dataset.presenting;
+  page().toggleAttribute("data-presenting-wait", true);
+  clearTimeout(waiting);
+  waiting = Number(setTimeout(() => {
+    if (!bar) return;
+    const first = page().hasAttribute("data-turned") ? undefined : mainFigure();
+    if (first && area(first) > LEAST_AREA) show(first);
+    else if (performance.now() - since < PATIENCE) settle(since);
+    else end();
+  }, SETTLES));
+}
+
+// A run of the script may have made the page anew: the same figure by its key, else the page's own.
 const observer = new MutationObserver(() => {
-  if (!shown || shown.isConnected) return;
+  if (!bar || !shown || shown.isConnected) return;
   const key = [...shown.classList].find((name) => name.startsWith("st-key-"));
-  const again = (key && /** @type {HTMLElement | null} */ (document.querySelector(`.stMain .${CSS.escape(key)}`))) || figures()[0];
+  const again = key && /** @type {HTMLElement | null} */ (document.querySelector(`.stMain .${CSS.escape(key)}`));
+  shown = null;
   if (again) show(again);
-  else end();
+  else settle();
+});
+
+bus.addEventListener("present", () => present());
+bus.addEventListener("lesson", () => {
+  if (!bar) return;
+  showText();
+  say("");
+  settle();
 });
 
 /** @param {HTMLElement} [figure] */
 export function present(figure) {
-  const first = figure ?? figures().sort((one, other) => area(other) - area(one))[0];
+  const first = figure ?? mainFigure();
   if (!first) return;
   if (!bar) {
     bar = document.body.appendChild(element("div", "presenting_bar"));
     for (const [name, sign, act] of /** @type {[string, string, () => void][]} */ ([
-      ["before", "‹", () => step(-1)], ["place", "", () => {}], ["next", "›", () => step(1)], ["end", "✕", end],
+      ["before", "‹", () => lead(-1)], ["place", "", () => {}], ["next", "›", () => lead(1)], ["end", "✕", end],
     ])) {
       const part = bar.appendChild(element(name === "place" ? "span" : "button", name, sign));
-      if (name === "place") continue;
+      if (name === "place") {
+        part.setAttribute("aria-live", "polite");
+        continue;
+      }
       part.title = words[name];
       part.setAttribute("aria-label", words[name]);
       part.addEventListener("click", act);
     }
     observer.observe(document.body, { childList: true, subtree: true });
+    showText();
   }
   show(first);
 }
 
 export function end() {
   leave();
-  for (const name of ["presenting", "blank"]) delete page().dataset[name];
-  bar?.remove();
-  [shown, bar] = [null, null];
+  if (shown) shown.style.marginTop = "";
+  for (const name of ["presenting", "blank", "presentingText", "presentingWait"]) delete page().dataset[name];
+  clearTimeout(waiting);
+  for (const each of [bar, text, dot]) each?.remove();
+  bar = text = dot = shown = null;
   observer.disconnect();
   window.dispatchEvent(new Event("resize"));
 }
 
+// A large soft dot where the mouse is, which is seen from the last row.
+function togglePointer() {
+  if (dot) {
+    dot.remove();
+    dot = null;
+    return;
+  }
+  dot = document.body.appendChild(element("div", "presenting_dot"));
+}
+
+function play() {
+  const root = shown && rootIn(shown);
+  const film = [root, ...figures().map(rootIn)].find((each) => each?.querySelector(".controls .play"));
+  film?.querySelector(".controls .play").click();
+}
+
+/** @type {[Set<string>, () => void][]} */
+const ACTS = [
+  [new Set(["Escape"]), end],
+  [BLANK, () => page().toggleAttribute("data-blank")],
+  [POINTER, togglePointer],
+  [new Set([" "]), play],
+  [NEXT, () => lead(1)],
+  [BEFORE, () => lead(-1)],
+  [new Set(["ArrowDown"]), () => step(1)],
+  [new Set(["ArrowUp"]), () => step(-1)],
+];
+
 /** @param {KeyboardEvent} event */
 function onKey(event) {
-  if (!shown || event.ctrlKey || event.metaKey || event.altKey) return;
+  if (!bar || event.ctrlKey || event.metaKey || event.altKey) return;
   const target = /** @type {Element} */ (event.composedPath()[0]);
   if (target.matches?.("input, select, textarea")) return;
-  if (event.key === "Escape") end();
-  else if (BLANK.has(event.key)) page().toggleAttribute("data-blank");
-  else if (event.key === " ") rootIn(shown)?.querySelector(".controls .play")?.click();
-  else if (NEXT.has(event.key) || BEFORE.has(event.key)) step(NEXT.has(event.key) ? 1 : -1);
-  else return;
+  if (["Enter", " "].includes(event.key) && target.closest?.(".presenting_bar")) return; // its own button
+  const act = ACTS.find(([keys]) => keys.has(event.key))?.[1];
+  if (!act) return;
+  act();
   event.preventDefault();
   event.stopPropagation();
 }
@@ -150,7 +292,7 @@ function onDoubleClick(event) {
   const container = path.find((each) => each.classList?.contains("stElementContainer"));
   if (!container || container.querySelector(".stPlotlyChart") || !container.closest(".stMain") || !isFigure(container)) return;
   getSelection()?.removeAllRanges();
-  if (shown) end();
+  if (bar) end();
   else present(container);
 }
 
@@ -164,5 +306,8 @@ export function listen(said) {
   listening = true;
   document.addEventListener("keydown", onKey, true);
   document.addEventListener("dblclick", onDoubleClick);
-  window.addEventListener("popstate", () => shown && end());
+  document.addEventListener("pointermove", ({ clientX, clientY }) => {
+    if (dot) dot.style.translate = `${clientX}px ${clientY}px`;
+  });
+  window.addEventListener("popstate", () => bar && end());
 }

@@ -165,7 +165,7 @@ function arrange({ rows, columns, scale, texts, valued, highest, large, square, 
 }
 
 /** @param {Pen} pen @param {HeatPlace} place @param {ShownHeat} shown */
-function draw(pen, place, { header, values, visible, chosen, column: chosenColumn = -1, lit = {}, pointed = {} }) {
+function draw(pen, place, { header, values, visible, chosen, column: chosenColumn = -1, framed = [], lit = {}, pointed = {} }) {
   const { rows, columns, scale } = header;
   const { names, count, turn, left, top, length, gap, every, levels, widest, x, y } = place;
   const [tall, broad] = header.block ?? [1, 1];
@@ -201,6 +201,7 @@ function draw(pen, place, { header, values, visible, chosen, column: chosenColum
     if (token < 0 || token !== lit[tokens.side]) return;
     around(Math.floor(cell / count.columns), cell % count.columns, 1, { width: gap + 1, colour: MARK });
   });
+  for (const [row, column] of framed) if (row < count.rows && column < count.columns) around(row, column, 1, { width: 3, colour: MARK });
   if (pointed.row >= 0) around(pointed.row, pointed.column, 1, {});
 
   const edge = right + BAR.gap;

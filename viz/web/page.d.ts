@@ -150,6 +150,26 @@ interface Bus extends EventTarget {
   visits?: any;
   left?: HTMLStyleElement;
   turning?: number;
+  /** The step that is open, see lesson.js. */
+  lesson?: LessonStep;
+}
+
+interface LessonLight {
+  kind: string;
+  what: string;
+}
+
+/** A step of a lesson, for whatever shows it. Paragraphs: of spans, each a text and its style; a number in a list. */
+interface LessonStep {
+  root: Root;
+  lesson: string;
+  step: number;
+  count: number;
+  title: string;
+  question: string;
+  place: string;
+  paragraphs: { number: number | null; spans: [string, string][] }[];
+  go(step: number): void;
 }
 
 declare var __vitrine: Bus;
@@ -290,6 +310,8 @@ interface ShownHeat {
   visible: Numbers;
   chosen: number;
   column?: number;
+  /** Cells with a frame around them. */
+  framed?: number[][];
   lit?: Record<string, number>;
   pointed?: any;
 }

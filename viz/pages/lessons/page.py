@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from functools import partial
+from urllib.parse import urlencode
 
 import streamlit as st
 
 from model.inference.text_model import TextModel
-from viz.i18n.catalogue import _
+from viz.i18n.catalogue import _, language
 from viz.i18n.errors import translate_error
 from viz.i18n.format import as_sentence, literal
-from viz.pages.lessons import joining, strip
+from viz.pages.lessons import joining, strip, worksheet
 from viz.pages.lessons.shelf import lessons
-from viz.state.session import current_session
+from viz.state.session import Key, current_session
 from viz.ui.parts import Views, no_views
 
 
@@ -25,7 +26,10 @@ def page(model: TextModel) -> Views:
             st.button(literal(lesson.title), key=f"open_{lesson.name}", on_click=partial(strip.open_step, lesson, 0))
             about = _("{minutes} min · {level} · {steps} steps · {model}")
             words = {"minutes": lesson.minutes, "level": lesson.level, "steps": len(lesson.steps)}
-            st.caption(literal(about.format(**words, model=lesson.model)))
+            line = st.container(horizontal=True, vertical_alignment="center")
+            line.caption(literal(about.format(**words, model=lesson.model)), width="content")
+            sheet = urlencode({strip.Part.LESSON: lesson.name, worksheet.ADDRESS: "1", Key.LANGUAGE: language()})
+            line.link_button(_("Worksheet"), f"lessons?{sheet}", type="tertiary")
     for fault in faults:
         st.warning(as_sentence(translate_error(fault)))
     return no_views

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import streamlit as st
@@ -15,18 +16,19 @@ from streamlit.delta_generator import DeltaGenerator
 
 from model.message import Message
 from model.training.demonstration import DEMONSTRATIONS
+from viz.components.registry import component
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
 from viz.i18n.format import as_sentence, in_turn, literal, significant, token_code, token_sign
 from viz.i18n.messages import in_language
 from viz.pages.lessons import before, trained_state
-from viz.pages.lessons.class_bars import bars
 from viz.pages.lessons.shelf import lesson_named
 from viz.state import shown_model, texts, training
 from viz.state.class_sessions import CLASS_SESSIONS, Answers
 from viz.state.position_override import PositionSetting
 from viz.state.sampling_sliders import TEMPERATURE, TOP_K, TOP_P, slider_values
 from viz.state.session import Key, Parameter, Session, current_session
+from viz.ui.qr import qr_code
 
 if TYPE_CHECKING:
     from model.lessons.lesson import Lesson, Paragraph
@@ -66,6 +68,9 @@ HIDDEN = {
 SIGNS = {"strong": "**", "emphasis": "*", "": "", "link": ""}
 
 
+_lesson = component("pages/lessons/lesson")
+
+
 class Part(StrEnum):
     """Names in the session state; the first two are parameters of the address bar."""
 
@@ -74,6 +79,8 @@ class Part(StrEnum):
     PAGE = "lesson_page"
     PROGRESS = "lesson_progress"
     PANEL = "lesson_panel"
+    ACTS = "lesson_acts"
+    CODE = "lesson_code"
 
 
 @dataclass
@@ -221,15 +228,15 @@ def panel(session: Session, place: DeltaGenerator) -> None:
     with place, st.container(key=Part.PANEL):
         st.html(STYLE)
         head = st.container(key="lesson_head", horizontal=True, vertical_alignment="center")
-        count = _("step {number} of {count}").format(number=number + 1, count=len(lesson.steps))
-        head.caption(literal(f"{lesson.title} · {count}"))
+        head.caption(literal(f"{lesson.title} · {place_words(lesson, number)}"))
         head.button(_("End lesson"), key="lesson_end", type="tertiary", on_click=partial(close, lesson))
         st.markdown(f"**{literal(step.title)}**")
         st.markdown(markdown(step.paragraphs))
         waiting = trained_state.awaited(session) is not None
+        sentence = ""
         if step.question is not None and session.traced_input is not None and not waiting:
             with st.container(key="lesson_question"):
-                show_question(session, lesson, number, step.question)
+                sentence = show_question(session, lesson, number, step.question)
         row = st.container(horizontal=True, vertical_alignment="center")
         row.button(_("Back"), key="lesson_back", disabled=not number, on_click=partial(open_step, lesson, number - 1))
         last = number == len(lesson.steps) - 1
@@ -242,7 +249,73 @@ def panel(session: Session, place: DeltaGenerator) -> None:
             row.caption(words, width="content")
         if words := before.sentence(session):
             st.caption(words)
+        acts = {"on_go_change": partial(on_go, lesson), "on_code_change": on_code}
+        _lesson(data=step_data(lesson, number, sentence), key=Part.ACTS, **acts)
     before.look_after(session)
+
+
+def place_words(lesson: Lesson, number: int) -> str:
+    return _("step {number} of {count}").format(number=number + 1, count=len(lesson.steps))
+
+
+def step_data(lesson: Lesson, number: int, question: str) -> dict[str, Any]:
+    """A step for the browser, see lesson.js. question: as it is asked of this text."""
+    step = lesson.steps[number]
+    return {
+        "lesson": lesson.name,
+        "step": number,
+        "count": len(lesson.steps),
+        "title": step.title,
+        "place": place_words(lesson, number),
+        "question": question,
+        "paragraphs": paragraphs_data(step.paragraphs),
+        "lights": [{"kind": each.kind, "what": each.what} for each in step.lights],
+        "notes": any(each.notes or each.minutes for each in lesson.steps),
+        "code": code_data(st.session_state.get(Part.CODE, "")),
+        "words": {
+            "present": _("Present"),
+            "notes": _("Notes"),
+            "link": _("Link to this step"),
+            "copy": _("Copy"),
+            "copied": _("Copied"),
+            "code": _("QR code of this link"),
+            "here": _(
+                "This address leads to this machine alone: on another one, open Vitrine by the name of this one."
+            ),
+            "worksheet": _("Worksheet"),
+            "fold": _("Fold the text"),
+            "unfold": _("Show the text"),
+        },
+    }
+
+
+def paragraphs_data(paragraphs: Sequence[Paragraph]) -> list[dict[str, Any]]:
+    """Paragraphs as values: text and style of each span."""
+    return [
+        {"number": each.number, "spans": [[span.content, str(span.style)] for span in each.spans]}
+        for each in paragraphs
+    ]
+
+
+def on_go(lesson: Lesson) -> None:
+    """Another step, asked for by a key or from the teacher's other window."""
+    number = int(st.session_state[Part.ACTS]["go"])
+    if 0 <= number < len(lesson.steps):
+        open_step(lesson, number)
+
+
+def code_data(address: str) -> dict[str, Any] | None:
+    """QR code of an address for the browser; None where there is none, or it is longer than a code can be."""
+    try:
+        code = qr_code(address) if address.startswith(("http://", "https://")) else None
+    except ValueError:
+        return None
+    return None if code is None else {"href": address, "size": code.size, "path": code.path}
+
+
+def on_code() -> None:
+    """The QR code of a link is drawn in the next run."""
+    st.session_state[Part.CODE] = str(st.session_state[Part.ACTS]["code"])
 
 
 def markdown(paragraphs: Sequence[Paragraph]) -> str:
@@ -278,8 +351,10 @@ def _target(address: str) -> str:
 # Its question.
 
 
-def show_question(session: Session, lesson: Lesson, number: int, question: Question) -> None:
-    """The question of the text that is there, answered by the model that is shown; then hints."""
+def show_question(session: Session, lesson: Lesson, number: int, question: Question) -> str:
+    """The question of the text that is there, answered by the model that is shown; then hints. The question in words,
+    "" where it cannot be asked.
+    """
     from model.lessons.state import Subject
 
     now = session.current
@@ -294,11 +369,12 @@ def show_question(session: Session, lesson: Lesson, number: int, question: Quest
         sentence, answer = session.cached("lesson_question", made_of, words_and_answer)
     except ValueError as error:  # another model, or a text that is too short for it
         st.info(as_sentence(translate_error(error)))
-        return
+        return ""
     if live is None and now.model.name != lesson.model:
-        words = _("The lesson was written for {model}; {name} answers here.")
-        st.caption(words.format(model=literal(lesson.model), name=literal(now.model.name)))
-    st.markdown(f"**{literal(in_language(sentence.replacing('▁', '·')))}**")
+        other = _("The lesson was written for {model}; {name} answers here.")
+        st.caption(other.format(model=literal(lesson.model), name=literal(now.model.name)))
+    words = in_language(sentence.replacing("▁", "·"))
+    st.markdown(f"**{literal(words)}**")
     of = now.model.name, session.traced, session.what_if.changes
     ask_class(session, (lesson.name, number, of), lesson.title, sentence, answer)
     key = f"guess_{lesson.name}_{number}_{hash(of)}"
@@ -323,6 +399,7 @@ def show_question(session: Session, lesson: Lesson, number: int, question: Quest
     if hints < HINTS:
         label = _("Show me") if hints == HINTS - 1 else _("Hint")
         st.button(label, key="lesson_hint", type="tertiary", on_click=partial(known.hints.update, {number: hints + 1}))
+    return words
 
 
 def ask_class(session: Session, key: tuple[str, int, object], title: str, sentence: Message, answer: Answer) -> None:
@@ -367,14 +444,31 @@ def _chosen_head(question: Question, answer: Answer, subject: Subject, key: str)
 def reaction(question: Question, answer: Answer, verdict: bool | None) -> str:
     """What is said to a guess: whether it is right, then the numbers of the model."""
     words = {True: _("Right."), False: _("Not so."), None: ""}[verdict]
-    numbers = [significant(each) for each in answer.measures]
+    if question.kind == "step":
+        return in_turn(words, _("It is step {step}.").format(step=f"{answer.measures[0]:,.0f}"))
     if not answer.options:
-        return in_turn(words, _("It is {value}.").format(value=numbers[0]))
+        return in_turn(words, _("It is {value}.").format(value=significant(answer.measures[0])))
     if question.of == "translation":
         outcome = literal(in_language(answer.options[answer.right or 0]))
         return in_turn(words, _("The translation: {outcome}.").format(outcome=outcome))
     if question.kind == "change":
-        return in_turn(words, _("It was {before} and becomes {after}.").format(before=numbers[0], after=numbers[1]))
+        first, second = alike(answer.measures)
+        return in_turn(words, _("It was {before} and becomes {after}.").format(before=first, after=second))
     order = sorted(range(len(answer.options)), key=lambda place: answer.measures[place], reverse=question.most)[:3]
-    best = (f"{literal(option_name(answer.options[place]))} {numbers[place]}" for place in order)
+    numbers = alike([answer.measures[place] for place in order])
+    best = (f"{_option_code(answer.options[place])} {number}" for place, number in zip(order, numbers, strict=True))
     return in_turn(words, " · ".join(best))
+
+
+def _option_code(option: str) -> str:
+    """An option in a sentence, where a token, of one sign perhaps, stands apart from the rest."""
+    return literal(option_name(option)) if isinstance(option, Message) else token_code(option)
+
+
+def alike(values: Sequence[float]) -> list[str]:
+    """Numbers to be compared: with the same unit and as many decimals, so that the largest has three digits."""
+    largest = max(map(abs, values))
+    if not 1e-6 <= largest < 1e6:
+        return [significant(value) for value in values]
+    decimals = max(0, 2 - math.floor(math.log10(largest)))
+    return [f"{value:.{decimals}f}".replace("-", "−") for value in values]

@@ -28,7 +28,6 @@ class Part(StrEnum):
 
     NAME = "training"
     STEP = "training_step"
-    RUN = "lesson_run"
     PROGRESS = "lesson_training"
 
 
@@ -44,7 +43,7 @@ def train_to(session: Session, name: str, step: int) -> None:
         live = begin_demonstration(session, demonstration)
         if live is None:
             return
-        st.session_state[Part.RUN] = session.training.run
+        session.training.lesson_run = session.training.run
     live.go_to(step)
     training.show(session)
     session.address.set(Part.NAME, name)
@@ -53,7 +52,7 @@ def train_to(session: Session, name: str, step: int) -> None:
 
 def own_run(session: Session) -> LiveTraining | None:
     """Training that a lesson has begun here, if it is still there."""
-    key = st.session_state.get(Part.RUN)
+    key = session.training.lesson_run
     return training.steered(session) if key and key == session.training.run else None
 
 
@@ -75,7 +74,7 @@ def leave(session: Session) -> None:
 def end(session: Session) -> bool:
     """Free the training that a lesson has begun here; whether there was one."""
     live = own_run(session)
-    st.session_state.pop(Part.RUN, None)
+    session.training.lesson_run = ""
     for name in (Part.NAME, Part.STEP):
         session.address.set(name, None)
     if live is None:
@@ -91,7 +90,7 @@ def begin(session: Session) -> None:
     if name not in DEMONSTRATIONS:
         return
     if training.steered(session) is not None:
-        st.session_state[Part.RUN] = session.training.run
+        session.training.lesson_run = session.training.run
         return
     total = DEMONSTRATIONS[name].steps
     leave(session)

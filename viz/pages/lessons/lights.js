@@ -1,0 +1,68 @@
+// What a step of a lesson points at, lit on the page: tokens, heads and controls get a ring, a cell of a large map a frame.
+
+import { bus } from "../../web/bus.js";
+import { paintSoon } from "../../web/plot.js";
+
+const EVERY = 500; // milliseconds: figures come and go, and are drawn again
+const RING = "2px solid currentColor";
+const CONTROLS = 'button, summary, label, a, [role="radio"], [role="option"]';
+
+/** @param {Element} each */
+const written = (each) => (each.textContent ?? "").trim();
+
+// Shadow roots of the components that are mounted.
+/** @returns {ParentNode[]} */
+const roots = () => [...bus.views.values()].map(({ parent }) => parent).filter(Boolean);
+
+/** @type {Record<string, (what: string) => any[]>} */
+const PLACES = {
+  token: (what) => roots().flatMap((root) => [...root.querySelectorAll(".chip")].filter((chip) => chip.title.replaceAll("▁", "").trim() === what)),
+  head(what) {
+    const name = what.split(".").map((part) => Number(part) + 1).join(".");
+    return roots().flatMap((root) => [...root.querySelectorAll(".head")].filter((head) => head.querySelector(".name")?.textContent === name));
+  },
+  control(what) {
+    const here = [document.querySelector(".stMain"), document.querySelector('[data-testid="stSidebar"]'), ...roots()];
+    const all = here.flatMap((root) => [...(root?.querySelectorAll(CONTROLS) ?? [])]);
+    return all.filter((each) => written(each) === what || written(each).startsWith(`${what} ·`));
+  },
+};
+
+const lit = new Set(); // elements that have a ring
+
+/** @param {LessonLight[]} lights */
+function light(lights) {
+  const wanted = new Set(lights.filter(({ kind }) => kind in PLACES).flatMap(({ kind, what }) => PLACES[kind](what)));
+  for (const each of lit) {
+    if (wanted.has(each)) continue;
+    each.style.outline = each.style.outlineOffset = "";
+    lit.delete(each);
+  }
+  for (const each of wanted) {
+    if (lit.has(each)) continue;
+    [each.style.outline, each.style.outlineOffset] = [RING, "2px"];
+    lit.add(each);
+  }
+  const cells = lights.filter(({ kind }) => kind === "cell").map(({ what }) => what.split(".").map(Number));
+  for (const root of roots()) {
+    const plot = root.querySelector(".vitrine.heatmap");
+    if (!plot?.shown?.header.large || String(plot.shown.framed ?? "") === String(cells)) continue;
+    plot.shown.framed = cells;
+    paintSoon(plot);
+  }
+}
+
+/** @type {LessonLight[]} */
+let now = [];
+let looking = 0;
+
+// These are lit from now on; none: nothing is.
+/** @param {LessonLight[]} lights */
+export function showLights(lights) {
+  now = lights;
+  light(now);
+  if (now.length && !looking) looking = Number(setInterval(() => light(now), EVERY));
+  if (now.length || !looking) return;
+  clearInterval(looking);
+  looking = 0;
+}

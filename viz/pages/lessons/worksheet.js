@@ -1,0 +1,140 @@
+// A worksheet to print, in the place of all else in its window: title, figures, questions with lines; on a second page the key.
+// Figures are drawn by the application itself, each from its state in a frame that nobody sees, and taken from there as SVG.
+
+import { element, ending, newRoot } from "../../web/elements.js";
+import { FILES } from "../../web/plot.js";
+
+const FRAME = { width: "1180px", height: "560px" }; // as in a window with a sidebar, a low one: figures are not high
+const WIDTH = 290; // of a figure, so that its 12 pixels are legible on a third of a sheet
+const LOOK = 400; // milliseconds between looks into a frame
+const STILL = 4; // such looks at the same figure until it is taken
+const PATIENCE = 90_000;
+
+/** @param {Document} inside @param {any} window */
+function figureIn(inside, window) {
+  const views = window.__vitrine?.views;
+  if (!views || inside.querySelector('[data-stale="true"] [data-view]')) return undefined;
+  if (views.get("lesson_training")?.parent.textContent.trim()) return undefined; // it is not at its step yet
+  const roots = [...views.values()].flatMap(({ parent }) => [...parent.querySelectorAll(".vitrine")]).filter((root) => root.shown && root.width && (root.files ?? FILES).SVG && root.canvas);
+  const large = roots.filter((root) => root.shown.header?.large);
+  return (large.length ? large : roots).sort((one, other) => other.offsetWidth * other.offsetHeight - one.offsetWidth * one.offsetHeight)[0];
+}
+
+// SVG of a figure as it is in a narrow place.
+/** @param {any} root @returns {Promise<Blob | null>} */
+async function smallPicture(root) {
+  const width = root.width;
+  root.width = Math.min(width, WIDTH);
+  try {
+    return await (root.files ?? FILES).SVG(root);
+  } finally {
+    root.width = width;
+  }
+}
+
+// A figure of a state, as an address of its picture; undefined where none comes.
+/** @param {string} address @returns {Promise<string | undefined>} */
+function drawn(address) {
+  const frame = document.body.appendChild(element("iframe", "worksheet_source"));
+  Object.assign(frame.style, FRAME);
+  frame.setAttribute("aria-hidden", "true");
+  frame.tabIndex = -1;
+  const source = new URL(address, new URL(".", location.href));
+  source.searchParams.set("embed", "true");
+  source.searchParams.set("embed_options", "light_theme"); // paper is white
+  frame.src = source.href;
+  const since = performance.now();
+  return new Promise((done) => {
+    let [stamp, still] = ["", 0];
+    const look = async () => {
+      const inside = frame.contentDocument;
+      const root = inside && figureIn(inside, frame.contentWindow);
+      const now = root?.dataset.painted ?? "";
+      still = now && now === stamp ? still + 1 : 0;
+      stamp = now;
+      if (root && still >= STILL) {
+        const picture = await smallPicture(root);
+        frame.remove();
+        return done(URL.createObjectURL(/** @type {Blob} */ (picture)));
+      }
+      if (performance.now() - since > PATIENCE) {
+        frame.remove();
+        return done(undefined);
+      }
+      setTimeout(look, LOOK);
+    };
+    setTimeout(look, LOOK);
+  });
+}
+
+/** @param {any} data @param {HTMLElement} sheet */
+async function showFigures({ figures, words }, sheet) {
+  const row = sheet.querySelector(".figures");
+  for (const { title } of figures) {
+    const figure = row.appendChild(element("figure"));
+    figure.append(element("figcaption", "", title), element("div", "awaited", words.drawing));
+  }
+  for (const [index, { address }] of figures.entries()) {
+    const picture = await drawn(address); // one after the other: each is a visit
+    const place = row.children[index].querySelector(".awaited");
+    if (!picture) {
+      place.textContent = words.missing;
+      continue;
+    }
+    const image = element("img");
+    image.src = picture;
+    image.alt = figures[index].title;
+    place.replaceWith(image);
+  }
+  sheet.dataset.ready = "true";
+}
+
+/** @param {any} question @param {number} number */
+function questionOf({ question, options, text, step }, number) {
+  const item = element("li");
+  item.append(element("b", "", question || step));
+  if (text) item.append(element("div", "source", text));
+  if (options.length) {
+    const row = item.appendChild(element("div", "options"));
+    for (const option of options) row.append(element("span", "option", `☐ ${option}`));
+  } else item.append(element("div", "line"));
+  item.value = number;
+  return item;
+}
+
+/** @param {any} data */
+function sheetOf({ title, level, questions, words }) {
+  const sheet = element("main", "worksheet");
+  const first = sheet.appendChild(element("section"));
+  const print = first.appendChild(element("button", "print", words.print));
+  print.type = "button";
+  print.addEventListener("click", () => window.print());
+  const head = first.appendChild(element("header"));
+  head.append(element("h1", "", title), element("span", "level", level), element("span", "name", words.name));
+  first.append(element("div", "figures"));
+  const list = first.appendChild(element("ol"));
+  questions.forEach((/** @type {any} */ each, /** @type {number} */ index) => list.append(questionOf(each, index + 1)));
+  const second = sheet.appendChild(element("section", "key"));
+  second.append(element("h2", "", `${words.key}: ${title}`));
+  const keys = second.appendChild(element("ol"));
+  for (const { question, key } of questions) {
+    const item = keys.appendChild(element("li"));
+    item.append(element("span", "", question), element("div", "answer", key));
+  }
+  const time = new Date().toLocaleString(document.documentElement.lang || undefined);
+  second.append(element("p", "computed", words.computed.replace("{model}", words.model).replace("{time}", time)));
+  return sheet;
+}
+
+/** @param {Given} given */
+export default function ({ data, parentElement }) {
+  const root = parentElement.querySelector(".vitrine") ?? newRoot(parentElement, "");
+  root.stop = () => {};
+  if (!root.sheet) {
+    root.sheet = document.body.appendChild(sheetOf(data));
+    document.title = data.title;
+    showFigures(data, root.sheet);
+    root.stop = () => root.sheet.remove();
+  }
+  return ending(root);
+}

@@ -1,0 +1,137 @@
+"""Worksheet of a lesson: a page to print with figures, questions and lines, and its key, computed at this moment."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
+
+import streamlit as st
+
+from model.message import Message
+from viz.components.registry import component
+from viz.i18n.catalogue import _, language
+from viz.i18n.errors import translate_error
+from viz.i18n.format import as_sentence
+from viz.i18n.messages import in_language
+from viz.pages.lessons.shelf import lesson_named
+from viz.pages.lessons.strip import Part, alike, option_name, state_of
+from viz.state import shown_model
+from viz.state.session import Key
+
+if TYPE_CHECKING:
+    from model.lessons.lesson import Lesson
+    from model.lessons.questions import Answer, Question
+    from model.lessons.state import State, Subject
+
+ADDRESS = "worksheet"  # in the address: it is this window
+FIGURES = 3
+CHOICES = 4  # options that are printed to tick one; of more, a line is left to write on
+STYLES = [Path(__file__).parent / name for name in ("window.css", "worksheet_page.css")]
+
+_worksheet = component("pages/lessons/worksheet")
+
+
+def window() -> bool:
+    """Draw the worksheet, where the address asks for it; whether it does."""
+    if ADDRESS not in st.query_params:
+        return False
+    for style in STYLES:
+        st.html(style)
+    lesson = lesson_named(st.query_params.get(Part.LESSON, ""))
+    if lesson is None:
+        st.warning(_("The address names no lesson that is here."))
+        return True
+    place = st.empty()
+    with place, st.spinner(_("The answers are being computed …")):
+        questions = [each for each in (asked(lesson, number) for number in range(len(lesson.steps))) if each]
+    _worksheet(data=worksheet_data(lesson, questions), key="lesson_worksheet")
+    return True
+
+
+def worksheet_data(lesson: Lesson, questions: list[dict[str, Any]]) -> dict[str, Any]:
+    """Worksheet for the browser."""
+    return {
+        "title": lesson.title,
+        "level": lesson.level,
+        "figures": [{"title": title, "address": address} for title, address in figures(lesson)],
+        "questions": questions,
+        "words": {
+            "name": _("Name"),
+            "key": _("Answers"),
+            "computed": _("Computed by {model} at {time}."),
+            "print": _("Print"),
+            "drawing": _("The figures are being drawn …"),
+            "missing": _("This figure could not be drawn."),
+            "model": lesson.model,
+        },
+    }
+
+
+def figures(lesson: Lesson) -> list[tuple[str, str]]:
+    """Titles and addresses of at most three steps whose figures are printed: those that ask something come first."""
+    with_figure = [step for step in lesson.steps if step.state is not None and step.state.page != "lessons"]
+    trained = [step for step in with_figure if step.state is not None and step.state.trained]
+    possible = [step for step in with_figure if step not in trained[1:]]
+    chosen = sorted(possible, key=lambda step: step.question is None)[:FIGURES]
+    return [(step.title, address(lesson, step.state)) for step in possible if step in chosen and step.state]
+
+
+def address(lesson: Lesson, state: State) -> str:
+    """Address of a state for a window that shows its figure, relative to that of the application."""
+    parameters: dict[str, str] = {Key.LANGUAGE: language(), **state.parameters}
+    if not state.trained:
+        parameters = {Key.MODEL: lesson.model, **parameters}
+    page = "" if state.page == "map" else state.page
+    return f"{page}?{urlencode(parameters)}"
+
+
+def asked(lesson: Lesson, number: int) -> dict[str, Any] | None:
+    """Question of a step with what to tick, and its key; None where the step asks nothing."""
+    question, state = lesson.steps[number].question, state_of(lesson, number)
+    if question is None:
+        return None
+    record: dict[str, Any] = {
+        "step": lesson.steps[number].title,
+        "options": [],
+        "text": state.parameters.get("source", ""),
+    }
+    try:
+        subject = subject_of(lesson, state)
+        sentence, answer = question.wording(subject), question.answer(subject)
+    except ValueError as error:
+        return {**record, "question": "", "key": as_sentence(translate_error(error))}
+    options = [option_name(each) for each in answer.options] if len(answer.options) <= CHOICES else []
+    words = in_language(sentence.replacing("▁", "·"))
+    return {**record, "question": words, "options": options, "key": key_words(question, answer)}
+
+
+def subject_of(lesson: Lesson, state: State) -> Subject:
+    """Model and texts of a step, as they are here and now.
+
+    Raises:
+        ValueError: the model cannot be opened, or the state does not fit it.
+    """
+    from model.lessons.state import Subject
+    from model.lessons.trained import trained_subject
+
+    if state.trained:
+        return trained_subject(state)
+    return Subject.of(shown_model.open_named(state.parameters.get(Key.MODEL, lesson.model)), state)
+
+
+def key_words(question: Question, answer: Answer) -> str:
+    """Key of a question, with the numbers behind it."""
+    if not answer.options:
+        value = f"{answer.measures[0]:,.0f}" if question.kind == "step" else alike(answer.measures)[0]
+        return _("{value} (right within {percent} %)").format(value=value, percent=round(100 * question.tolerance))
+    if answer.right is None:
+        return _("The model does not decide it: no answer is wrong.")
+    right = answer.options[answer.right]
+    name = in_language(right) if isinstance(right, Message) else option_name(right)
+    if question.of == "translation":
+        return name
+    numbers = alike(answer.measures)
+    if question.kind == "change":
+        return f"{name}: {numbers[0]} → {numbers[1]}"
+    return f"{name}: {numbers[answer.right]}"
