@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from model.checkpoints.load import open_checkpoint
 from model.inference.text_model import TextModel
+from model.lessons.choices import require_choices
 from model.lessons.lesson import ENDING, Lesson, error_at, read_folder
 from model.lessons.questions import Question
 from model.lessons.state import State, Subject
@@ -66,8 +67,11 @@ def check_lesson(lesson: Lesson, folder: Path) -> Check:
     for step in lesson.steps:
         state = step.state or state
         assert state is not None
+        line = step.state_line or step.line
         try:
+            require_choices(state)
             subject = subject_of(lesson, state, folder)
+            line = step.line
             for link in step.links:
                 _follow(link, lesson, folder)
             for light in step.lights:
@@ -77,7 +81,7 @@ def check_lesson(lesson: Lesson, folder: Path) -> Check:
                 if not _is_decided(replace(step.question, hints=("", "")), _path(lesson, state, folder), state.address):
                     check.undecided.append(step.line)
         except ValueError as error:
-            check.faults.append(str(error_at(lesson.file, step.line, str(error))))
+            check.faults.append(str(error_at(lesson.file, line, str(error))))
     return check
 
 
@@ -91,7 +95,9 @@ def _follow(link: str, lesson: Lesson, folder: Path) -> None:
         if not (folder / link).is_file():
             raise InputError("{link} is no lesson of this folder", link=link[:80])
     elif link.startswith("/"):
-        subject_of(lesson, State.read(link), folder)
+        state = State.read(link)
+        require_choices(state)
+        subject_of(lesson, state, folder)
 
 
 def subject_of(lesson: Lesson, state: State, folder: Path) -> Subject:

@@ -53,7 +53,7 @@ class Step:
     """Step of a lesson.
 
     state: None where the one of before stays. line: of its title in the file. lights: what is lit up in it. notes: for
-    the teacher alone. minutes: that it is planned to take, None where nothing says so.
+    the teacher alone. minutes: that it is planned to take, None where nothing says so. state_line: of its own state.
     """
 
     title: str
@@ -64,6 +64,7 @@ class Step:
     lights: tuple[Light, ...] = ()
     notes: tuple[Paragraph, ...] = ()
     minutes: int | None = None
+    state_line: int = 0
 
     @property
     def links(self) -> list[str]:
@@ -207,7 +208,8 @@ def _steps(body: str, file: str) -> Iterator[Step]:
             raise error_at(file, line, Message("the first step needs an address in a block ```state"))
         notes, minutes = _notes(blocks, file)
         question, lights = _question(blocks, state, file), _lights(blocks, file)
-        yield Step(title, tuple(_paragraphs(inside, file)), own, question, line, lights, notes, minutes)
+        state_line = _line(blocks["state"]) + 1 if own else 0
+        yield Step(title, tuple(_paragraphs(inside, file)), own, question, line, lights, notes, minutes, state_line)
 
 
 def _blocks(tokens: Sequence[Token], file: str) -> dict[str, Token]:

@@ -27,7 +27,7 @@ from viz.state import shown_model, texts, training
 from viz.state.class_sessions import CLASS_SESSIONS, Answers
 from viz.state.position_override import PositionSetting
 from viz.state.sampling_sliders import TEMPERATURE, TOP_K, TOP_P, slider_values
-from viz.state.session import Key, Parameter, Session, current_session
+from viz.state.session import DEFAULT_SELECTION, Key, Parameter, Session, current_session
 from viz.ui.qr import qr_code
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ def apply_state(session: Session, lesson: Lesson, state: State) -> None:
         texts.write(Key.TARGET, given.get(Key.TARGET, ""))
     else:
         show_texts(session, given.get(Key.MODEL, lesson.model), given)
-    session.select(**{each.value: int(given[each]) for each in Parameter if each in given})
+    session.select(**DEFAULT_SELECTION | {each.value: int(given[each]) for each in Parameter if each in given})
     if state.changes:
         session.change(state.changes)
     else:
