@@ -38,7 +38,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "side": ("source", "target"),
     "channels": ("means", "first"),
     "plane": ("text", "near"),
-    **dict.fromkeys(("code", "vectors"), ()),
+    **dict.fromkeys(("code", "vectors", "bases", "lengths", "compared", "widths", "dimension", "k", "place"), ()),
     # Norms and residual
     "stack": ("encoder", "decoder"),
     "residual_view": ("norms", "stream", "forms", "batch", "placement", "dropout", "gradients"),

@@ -221,7 +221,10 @@ def hide(session: Session) -> None:
 def panel(session: Session, place: DeltaGenerator) -> None:
     """The lesson that is open, if one is. place: beside the page, above it in a narrow window."""
     name = session.address.get(Part.LESSON)
-    if name is None or (lesson := lesson_named(name)) is None:
+    if name is None:
+        return
+    if (lesson := lesson_named(name)) is None:
+        place.warning(_("The address asks for a lesson that is not here."))
         return
     number = number_of(lesson, session.address.get(Part.STEP))
     step = lesson.steps[number]

@@ -1,0 +1,102 @@
+"""Giving a lesson: its steps presented, notes in a second window that leads, a link that opens what was seen."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.layout import AXE
+from tests.browser.looking import stands_still, thumbnail
+from viz.pages.lessons.shelf import lesson_named
+
+pytestmark = pytest.mark.browser
+
+TEXT = ".presented_text"
+SHOWN = '[data-presented="figure"]'
+PANEL = ".st-key-lesson_panel"
+SERIOUS = """async () => (await axe.run(document, { resultTypes: ["violations"] })).violations
+  .filter(({ impact }) => impact === "serious" || impact === "critical")
+  .map(({ id, nodes }) => `${id}: ${nodes.map(({ target }) => target.join(" ")).join("; ")}`)"""
+REACHED = """() => {
+  let each = document.activeElement;
+  while (each?.shadowRoot?.activeElement) each = each.shadowRoot.activeElement;
+  return (each?.textContent ?? "").trim();
+}"""
+
+
+def titles(name: str) -> list[str]:
+    lesson = lesson_named(name)
+    assert lesson is not None
+    return [step.title for step in lesson.steps]
+
+
+def open_step(visit, name: str, step: int, **options: object) -> Page:
+    visited = visit(**options)
+    return visited.open(lesson=name, step=str(step))
+
+
+def test_steps_are_presented_and_the_notes_lead_them(visit):
+    """Keys lead through the steps, of which each has its figure and its text in 24 pixels; so do the notes' buttons."""
+    name = titles("attention-seen")
+    page = open_step(visit, "attention-seen", 2, viewport={"width": 1280, "height": 720})
+    page.locator(".lesson_acts .present").click()
+    expect(page.locator(f"{TEXT} .title")).to_have_text(name[1])
+    expect(page.locator(SHOWN)).to_be_visible()
+    sizes = "(text) => [...text.querySelectorAll('.line')].map((line) => parseFloat(getComputedStyle(line).fontSize))"
+    assert min(page.locator(TEXT).evaluate(sizes)) >= 24
+    expect(page.get_by_test_id("stSidebar")).to_be_hidden()
+    expect(page.locator(PANEL)).to_be_hidden()
+    page.keyboard.press("l")
+    expect(page.locator(".presenting_dot")).to_have_count(1)
+    page.keyboard.press("PageDown")
+    expect(page.locator(f"{TEXT} .title")).to_have_text(name[2])
+    expect(page.locator(SHOWN)).to_be_visible()
+    with page.context.expect_page() as opened:
+        page.evaluate("window.open(location.href + '&notes=1')")
+    notes = opened.value
+    expect(notes.locator(".lesson_notes h1")).to_have_text(name[2])
+    notes.locator(".lesson_notes .ahead").click()
+    expect(page.locator(f"{TEXT} .title")).to_have_text(name[3])
+    expect(notes.locator(".lesson_notes h1")).to_have_text(name[3])
+    notes.close()
+    page.keyboard.press("Escape")
+    expect(page.locator(PANEL)).to_be_visible()
+
+
+def test_a_link_opens_in_a_fresh_browser_what_the_teacher_saw(visit):
+    page = open_step(visit, "attention-seen", 2)
+    stands_still(page)
+    thumbnail(page, 2, 4).click()
+    heading = page.locator(".st-key-head_large .heading")
+    expect(heading).to_contain_text("Layer 2, head 4")
+    page.locator(".lesson_acts .link").click()
+    expect(page.locator(".lesson_acts .code svg path")).to_have_count(1)
+    address = page.locator(".lesson_acts .over-page input").input_value()
+    assert "run=" not in address
+    seen = heading.inner_text()
+    other = visit(viewport={"width": 1440, "height": 899}).page
+    other.goto(f"{address}&hide=more,training,header")
+    expect(other.locator(PANEL)).to_contain_text(titles("attention-seen")[1])
+    expect(other.locator(".st-key-head_large .heading")).to_have_text(seen, use_inner_text=True)
+    for hidden in (".st-key-more_attention", ".st-key-training_box", ".st-key-input_bar"):
+        expect(other.locator(hidden)).to_be_hidden()
+
+
+def test_the_panel_is_reached_by_keys_alone_and_nothing_in_it_is_serious_to_axe(visit):
+    page = open_step(visit, "attention-seen", 2)
+    stands_still(page)
+    page.get_by_role("button", name="End lesson").focus()
+    reached = set()
+    for _press in range(24):
+        page.keyboard.press("Tab")
+        reached.add(page.evaluate(REACHED))
+    assert {"Hint", "Back", "Next step", "Present", "Notes", "Link to this step", "Worksheet"} <= reached
+    if not AXE.exists():
+        pytest.skip("npm ci in viz/web brings axe-core")
+    page.evaluate(AXE.read_text(encoding="utf-8"))
+    found = page.evaluate(SERIOUS)
+    assert not [each for each in found if "lesson" in each], found
+    page.locator(".lesson_acts .present").focus()
+    page.keyboard.press("Enter")
+    expect(page.locator(f"{TEXT} .title")).to_be_visible()
+    assert not [each for each in page.evaluate(SERIOUS) if "present" in each]

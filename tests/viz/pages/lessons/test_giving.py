@@ -1,0 +1,96 @@
+"""Giving a lesson: what it puts away comes back; the teacher's notes; the worksheet, whose answers are the model's."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from model.checkpoints.load import open_checkpoint
+from model.inference.copies import with_weights
+from model.lessons.check import CHECKPOINTS
+from model.lessons.lesson import parse
+from tests.app_reading import opened, sound, type_in
+from tests.model.lessons.test_lesson import HEAD
+from viz.pages.lessons import worksheet
+from viz.pages.lessons.notes import notes_data
+from viz.pages.lessons.shelf import lesson_named
+from viz.pages.lessons.strip import alike, code_data
+from viz.state.session import Key
+from viz.ui.qr import qr_code
+
+OWN = "I am a student."
+
+
+@pytest.fixture(scope="module")
+def model():
+    return open_checkpoint(CHECKPOINTS / "eng-cmn")
+
+
+def test_ones_own_text_and_choice_come_back_at_the_end_of_a_lesson():
+    app = sound(opened("lessons", language="en"))
+    type_in(app, "source", OWN)
+    session = app.session_state[Key.SESSION]
+    session.select(layer=1, head=4)
+    app.button(key="open_causal-mask").click().run()
+    sound(app)
+    assert session.traced[0] != OWN
+    assert any("Your own text comes back" in each.value for each in app.caption)
+    for _step in range(2):
+        app.button(key="lesson_next").click().run()
+    assert session.what_if.changes
+    app.button(key="lesson_end").click().run()
+    sound(app)
+    assert session.traced[0] == OWN
+    assert (session.selection.layer, session.selection.head, session.what_if.changes) == (1, 4, ())
+
+
+def test_a_lesson_that_is_not_here_is_said():
+    app = opened("attention", lesson="none", step="2", language="en")
+    assert "a lesson that is not here" in app.warning[0].value
+
+
+def test_the_notes_have_the_minutes_of_each_step():
+    notes = "```notes\nminutes: 4\n\nAsk *first*.\n```\n"
+    state = "```state\n/attention\n```\n"
+    data = notes_data(parse(f"{HEAD}## One\n{state}{notes}\n## Two\n\nText.\n", "a.en.md"), 1)
+    assert [each["minutes"] for each in data["steps"]] == [4, None]
+    assert data["steps"][0]["notes"][0]["spans"] == [["Ask ", ""], ["first", "emphasis"], [".", ""]]
+    assert (data["minutes"], data["step"]) == (9, 1)
+
+
+def test_the_answers_of_a_worksheet_are_those_of_the_model_and_others_of_a_wrong_one(model, monkeypatch):
+    generator = torch.Generator().manual_seed(1)
+
+    def shuffled(weight):
+        order = torch.randperm(weight.numel(), generator=generator)
+        return weight.detach().flatten()[order].view_as(weight)
+
+    lesson = lesson_named("attention-seen")
+    answers = []
+    for each in (model, with_weights(model, shuffled)):
+        monkeypatch.setattr(worksheet.shown_model, "open_named", lambda _name, each=each: each)
+        numbers = [number for number, step in enumerate(lesson.steps) if step.question and not step.question.change]
+        answers.append([worksheet.asked(lesson, number)["key"] for number in numbers])
+    right, wrong = answers
+    assert right[0] == "·red: 0.993"
+    assert all(one != other for one, other in zip(right, wrong, strict=True))
+
+
+def test_a_worksheet_has_at_most_three_figures_and_their_states():
+    figures = worksheet.figures(lesson_named("attention-seen"))
+    assert len(figures) == worksheet.FIGURES
+    assert all("model=eng-cmn" in address and "lesson" not in address for _title, address in figures)
+
+
+def test_numbers_that_are_compared_have_one_unit_and_as_many_decimals():
+    assert alike([0.00116, 7.6e-4]) == ["0.00116", "0.00076"]
+    assert alike([12.34, 0.5]) == ["12.3", "0.5"]
+    assert alike([0.993, -0.01]) == ["0.993", "−0.010"]
+    assert alike([0.0, 0.0]) == ["0", "0"]
+
+
+def test_a_link_has_a_code_and_another_text_none():
+    address = "https://vitrine.example/attention?lesson=tiny&step=2"
+    assert code_data(address)["path"] == qr_code(address).path
+    assert code_data("javascript:alert(1)") is None
+    assert code_data(f"{address}&source={'x' * 5000}") is None
