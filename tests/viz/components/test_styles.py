@@ -98,7 +98,8 @@ def test_every_style_is_looked_at():
     styles = {
         path.relative_to(VIZ).with_suffix("").as_posix() for path in VIZ.rglob("*.css") if not {*ASIDE} & {*path.parts}
     }
-    alone = {"frame/frame", "frame/lesson_file", "pages/lessons/strip", "render/document"}
+    of_lessons = {f"pages/lessons/{name}" for name in ("strip", "window", "worksheet_page")}
+    alone = {"frame/frame", "frame/lesson_file", "render/document"} | of_lessons
     assert styles - alone <= {part for parts in loaded().values() for part in parts}
 
 

@@ -28,8 +28,8 @@ function drawing({ size, path }, name) {
   const [ground, dark] = ["rect", "path"].map((tag) => svg.appendChild(document.createElementNS(SVG, tag)));
   const given = { viewBox: `0 0 ${size} ${size}`, role: "img", "aria-label": name, "shape-rendering": "crispEdges" };
   for (const [attribute, value] of Object.entries(given)) svg.setAttribute(attribute, value);
-  for (const [attribute, value] of Object.entries({ width: size, height: size, fill: "#ffffff" })) ground.setAttribute(attribute, value);
-  for (const [attribute, value] of Object.entries({ d: path, fill: "#000000" })) dark.setAttribute(attribute, value);
+  for (const [attribute, value] of Object.entries({ width: size, height: size, fill: "white" })) ground.setAttribute(attribute, value);
+  for (const [attribute, value] of Object.entries({ d: path, fill: "black" })) dark.setAttribute(attribute, value);
   return svg;
 }
 
@@ -50,14 +50,15 @@ function build(parentElement) {
   const { opener, panel } = newPopover("act link");
   root.append(opener, panel);
   [root.link, root.panel] = [opener, panel];
-  root.field = panel.appendChild(element("input"));
+  const inside = panel.appendChild(element("div", "step_link"));
+  root.field = inside.appendChild(element("input"));
   root.field.readOnly = true;
-  root.copy = button(panel, "copy", async () => {
+  root.copy = button(inside, "copy", async () => {
     await navigator.clipboard?.writeText(root.field.value).catch(() => root.field.select());
     write(root.copy, root.words.copied);
   });
-  root.code = panel.appendChild(element("div", "code"));
-  root.about = panel.appendChild(element("div", "about"));
+  root.code = inside.appendChild(element("div", "code"));
+  root.here = inside.appendChild(element("div", "here"));
   panel.addEventListener("beforetoggle", (/** @type {ToggleEvent} */ event) => {
     if (event.newState !== "open") return;
     root.field.value = linkHere();
@@ -100,7 +101,7 @@ export default function ({ data, parentElement, setTriggerValue }) {
   root.notes.hidden = !data.notes;
   foldText(root, !document.documentElement.hasAttribute("data-lesson-folded"));
   root.field.setAttribute("aria-label", words.link);
-  write(root.about, ["localhost", "127.0.0.1", "[::1]"].includes(location.hostname) ? words.here : "");
+  write(root.here, ["localhost", "127.0.0.1", "[::1]"].includes(location.hostname) ? words.here : "");
   if (data.code && data.code.href === root.field.value) root.code.replaceChildren(drawing(data.code, words.code));
   showLights(data.lights);
   bus.lesson = { ...data, root, go: root.go };

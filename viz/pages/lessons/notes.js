@@ -11,15 +11,16 @@ const BEFORE = new Set(["ArrowLeft", "PageUp"]);
 /** @param {HTMLElement} parentElement */
 function build(parentElement) {
   const root = newRoot(parentElement, "lesson_notes");
-  root.head = root.appendChild(element("div", "head"));
-  root.clock = root.appendChild(element("div", "clock"));
-  root.clock.append(element("b"), element("span"), element("button", "again"));
-  root.heading = root.appendChild(element("h1"));
-  root.text = root.appendChild(element("div", "text"));
-  root.next = root.appendChild(element("div", "next"));
-  const row = root.appendChild(element("div", "row"));
-  [root.back, root.ahead] = ["back", "ahead"].map((name) => row.appendChild(element("button", name)));
-  root.alone = root.appendChild(element("div", "alone"));
+  const sheet = root.appendChild(element("div", "notes_page"));
+  root.head = sheet.appendChild(element("div", "head"));
+  root.clock = sheet.appendChild(element("div", "clock"));
+  root.clock.append(element("b"), element("span"), element("button", "act again"));
+  root.heading = sheet.appendChild(element("h1"));
+  root.text = sheet.appendChild(element("div", "text"));
+  root.next = sheet.appendChild(element("div", "next"));
+  const row = sheet.appendChild(element("div", "row"));
+  [root.back, root.ahead] = ["back", "ahead"].map((name) => row.appendChild(element("button", `act ${name}`)));
+  root.alone = sheet.appendChild(element("div", "alone"));
   for (const each of root.querySelectorAll("button")) each.type = "button";
   const channel = new BroadcastChannel(CHANNEL);
   const go = (/** @type {number} */ by) => {

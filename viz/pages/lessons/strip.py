@@ -22,6 +22,7 @@ from viz.i18n.errors import translate_error
 from viz.i18n.format import as_sentence, in_turn, literal, significant, token_code, token_sign
 from viz.i18n.messages import in_language
 from viz.pages.lessons import before, trained_state
+from viz.pages.lessons.class_bars import bars
 from viz.pages.lessons.shelf import lesson_named
 from viz.state import shown_model, texts, training
 from viz.state.class_sessions import CLASS_SESSIONS, Answers

@@ -44,7 +44,7 @@ def window() -> bool:
         return True
     place = st.empty()
     with place, st.spinner(_("The answers are being computed …")):
-        questions = [each for each in (asked(lesson, number) for number in range(len(lesson.steps))) if each]
+        questions = [each for each in (question_of(lesson, number) for number in range(len(lesson.steps))) if each]
     _worksheet(data=worksheet_data(lesson, questions), key="lesson_worksheet")
     return True
 
@@ -86,7 +86,7 @@ def address(lesson: Lesson, state: State) -> str:
     return f"{page}?{urlencode(parameters)}"
 
 
-def asked(lesson: Lesson, number: int) -> dict[str, Any] | None:
+def question_of(lesson: Lesson, number: int) -> dict[str, Any] | None:
     """Question of a step with what to tick, and its key; None where the step asks nothing."""
     question, state = lesson.steps[number].question, state_of(lesson, number)
     if question is None:

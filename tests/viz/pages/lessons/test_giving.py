@@ -70,7 +70,7 @@ def test_the_answers_of_a_worksheet_are_those_of_the_model_and_others_of_a_wrong
     for each in (model, with_weights(model, shuffled)):
         monkeypatch.setattr(worksheet.shown_model, "open_named", lambda _name, each=each: each)
         numbers = [number for number, step in enumerate(lesson.steps) if step.question and not step.question.change]
-        answers.append([worksheet.asked(lesson, number)["key"] for number in numbers])
+        answers.append([worksheet.question_of(lesson, number)["key"] for number in numbers])
     right, wrong = answers
     assert right[0] == "·red: 0.993"
     assert all(one != other for one, other in zip(right, wrong, strict=True))
