@@ -141,7 +141,7 @@ class Window:
         self._turned_at, self._took = 0.0, 0.0  # when the last turn ended; its processor time, in seconds
         self._runs, self._asked_at = -1, 0.0  # of the script when it was last asked to run; when it was, or has run
         self._ran = -1  # runs of the script that are known of
-        self._class: object = None  # what it was told of a class session
+        self._class: tuple[object, object] | None = None  # what it was told of a class session
         self._drawn: object = None  # where the training stood that was last drawn, and what was visible
 
     async def serve(self) -> int:
@@ -322,8 +322,8 @@ class Window:
                 news = class_view.mark(session)  # before it is looked at: what comes meanwhile is of the next turn
                 if pending or not self._follow(session, stage, news != self._class):
                     self._draw(session, stage, bool(pending), edits)
-                if news != self._class:
-                    self._class = news
+                before, self._class = self._class, news
+                if (news and news[1]) != (before and before[1]):
                     self._tell_class(session, edits)
             self._given_up = False
         except cancellation.SupersededError:

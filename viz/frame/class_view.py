@@ -86,7 +86,8 @@ def follow(session: Session, names: Sequence[str], page: str) -> None:
 def take_choices(session: Session, view: TeacherView) -> None:
     """The teacher's choices become this session's: those in the address, and those of the controls."""
     if view.model != st.session_state.get(Key.MODEL):
-        shown_model.show(view.model)
+        shown_model.forget_refusal()
+        st.session_state[Key.MODEL] = view.model  # the list of models is drawn behind this: nothing is drawn again
     with session.texts.lock:
         session.texts.by_model.pop(view.model, None)
     before = {name for name in st.query_params.to_dict() if name not in OWN | BY_CHANNEL | {training.RUN}}
@@ -238,17 +239,19 @@ class SharedView(View):
         self.acts = own.acts if own is not None else {}
 
 
-def mark(session: Session) -> tuple[object, ...] | None:
-    """What a window has to be told of, compared with what it was told; None: nothing."""
+def mark(session: Session) -> tuple[object, object] | None:
+    """What a window has to be sent, compared with what it was: of the teacher's view, and of the line above the page;
+    None: nothing.
+    """
     seat: Seat | None = session.seat
     if seat is None:
         return None
     room = seat.room
     if seat.teaches:
-        return room.news, room.changes, room.ended
+        return (), (room.news, room.changes, room.ended)
     view = room.view if seat.follows else None
-    counts = (view.number, view.run, len(view.pictures)) if view else ()
-    return counts, seat.run, seat.layout, room.changes, room.ended, seat.follows
+    counts = (view.number, view.run, len(view.pictures), seat.run, seat.layout) if view else ()
+    return counts, (room.changes, room.ended, seat.follows, seat.problem)
 
 
 def is_script_behind(session: Session) -> bool:
