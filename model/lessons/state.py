@@ -21,7 +21,7 @@ PAGES = (
 )
 FIRST_PAGES = ("", "first")  # names of the map in an address
 NUMBERS = ("layer", "head", "query")  # which count from 0, as in every address
-FRAME = ("language", "lesson", "step", "run")  # of whoever reads an address, and not of what it shows
+FRAME = ("language", "lesson", "step", "join", "class", "run")  # of whoever reads an address, and not of what it shows
 # What a state may hide, so that a learner sees one thing at a time.
 CONTROLS = ("sidebar", "model", "training", "menu", "header", "texts", "choices", "more", "explanations")
 LONGEST = 4000  # characters of a value

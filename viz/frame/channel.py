@@ -319,9 +319,11 @@ class Window:
             # Where others wait, nothing is begun in vain; but another process is not waited for in their place.
             waits = never if self._given_up else self._stale
             with cancellation.watch(never if busy else waits, waits):
-                news = class_view.mark(session)  # before it is looked at: what comes meanwhile is of the next turn
-                if pending or not self._follow(session, stage, news != self._class):
-                    self._draw(session, stage, bool(pending), edits)
+                # Before it is looked at: what comes meanwhile is of the next turn.
+                news = self._class if self._hidden else class_view.mark(session)
+                requested = pending.typed or any(click.answer != class_strip.KEY for click in pending.clicks)
+                if not self._follow(session, stage, news != self._class, requested):
+                    self._draw(session, stage, requested, edits)
                 before, self._class = self._class, news
                 if (news and news[1]) != (before and before[1]):
                     self._tell_class(session, edits)
@@ -350,27 +352,28 @@ class Window:
         if session.seat is not None and seat_of(session) is None:  # it has ended: the script says so
             self._ask_script(session)
 
-    def _follow(self, session: Session, stage: PageLayout, is_new: bool) -> bool:
+    def _follow(self, session: Session, stage: PageLayout, is_new: bool, requested: bool) -> bool:
         """Send what the teacher shows, if this session follows one: the bytes of his own window, where this one shows
-        the same page of the same model in the same language. is_new: this window was not sent it.
+        the same page of the same model in the same language. is_new: this window was not sent it. requested: it waits
+        for an answer, too.
         """
         if (following := class_view.teacher_view(session)) is None or self._hidden:
             return False
         seat, view = following
         if behind := seat.run != view.run:
             self._ask_script(session)
-        own = False
+        own = requested
         if is_new and seat.layout == view.layout and stage.page == view.page and not seat.problem:
             view.snapshot.give(session)
             is_same = view.snapshot.share(session, stage.model)
             pictures = view.pictures.get(stage.language)
-            if pictures and (is_same or stage.trained):
+            if pictures and (is_same or (stage.trained and stage.model is view.snapshot.base)):
                 fields = drawing.fields(session, stage.model) if is_same else []
                 views = [*fields, *class_view.shared_views(session, pictures)]
                 gone = session.followed - pictures.keys()
                 self._send(views, dict(session.texts.edits), False, False, gone, moved=behind)
             else:
-                own = class_view.is_mine_to_draw(seat, view, stage.language)
+                own = class_view.is_mine_to_draw(seat, view, stage.language) or requested
         self._draw(session, stage, own, dict(session.texts.edits), alone=False)
         return True
 

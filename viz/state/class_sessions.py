@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 REPLICA = "VITRINE_REPLICA"  # in the environment: a replica's name for the proxy before it, which leads by it
 ALPHABET = "ABCDEFGHJKMNPQRSTUVWXYZ23456789"  # without what is read as another: I, L, O, 0, 1
 LETTERS = 6  # of a code, beside the name of its replica
-MOST_SESSIONS, MOST_VISITORS, MOST_QUESTIONS = 20, 200, 200
+MOST_SESSIONS, MOST_OWN, MOST_VISITORS, MOST_QUESTIONS = 20, 3, 200, 200  # of them, of one browser; of each
 TRIES, ALL_TRIES, WINDOW = 10, 120, 60.0  # codes in vain, of a visitor and of all, in so many seconds
 NAME = 40  # letters of a name
 MEMORY = 8 << 20  # bytes that a class session is promised
@@ -148,6 +148,11 @@ class ClassSessions:
 
         if seat_of(session) is not None:
             raise ValueError(_("End or leave the class session of this window first."))
+        with self._lock:
+            own = sum(room.owner == session.browser != "" for room in self._rooms.values())
+        if own >= MOST_OWN:
+            sentence = _("This browser teaches {count} class sessions already: end one of them first.")
+            raise ValueError(sentence.format(count=own))
         promise = ledger().reserve("a class session", MEMORY)
         with self._lock:
             if len(self._rooms) < MOST_SESSIONS:

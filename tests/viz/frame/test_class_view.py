@@ -313,3 +313,22 @@ def test_who_follows_keeps_his_own_language_and_may_answer_only_what_is_before_t
         assert "=HYPERLINK" not in str(sent(follower.run(), "class_session")[0]["names"])
     finally:
         CLASS_SESSIONS.end(session_of(teacher))
+
+
+def test_a_window_that_was_hidden_is_sent_what_it_missed_when_it_is_seen_again(teacher):
+    follower = follower_of(teacher)
+
+    async def use() -> None:
+        async with opened(teacher.token) as first, opened(follower.token) as second:
+            await near(second, teacher, TEXT)
+            second.say(hidden=True)
+            await second.heard()
+            type_there(first, OTHER, 1)
+            await near(first, teacher, OTHER)
+            second.say(answer="class_session", name="name", value="Ada")  # a turn, in which nothing is sent
+            await asyncio.sleep(0.2)
+            assert follower.texts.typed.get("source") != OTHER
+            second.say(hidden=False)
+            await near(second, teacher, OTHER)
+
+    assert in_loop(use) == []

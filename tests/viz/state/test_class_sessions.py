@@ -203,3 +203,13 @@ def test_a_window_has_one_place_and_counts_while_it_follows(classes):
     classes.follow(follower, True)
     seat_of(follower).had_channel = True  # its window is closed
     assert classes.following(room) == 0
+
+
+def test_one_browser_teaches_only_a_few(classes):
+    for _ in range(class_sessions.MOST_OWN):
+        classes.open(visitor("teacher"))
+    with pytest.raises(ValueError, match="teaches 3 class sessions already"):
+        classes.open(visitor("teacher"))
+    classes.open(visitor("another"))
+    for _ in range(class_sessions.MOST_OWN + 1):
+        classes.open(visitor())  # without a cookie nobody can be told from another
