@@ -16,9 +16,8 @@ from viz.components.view import View
 from viz.frame.lead import KEY as LEAD
 from viz.i18n import catalogue
 from viz.i18n.catalogue import _
-from viz.i18n.format import token_code
 from viz.pages.lessons import strip as lesson_strip
-from viz.pages.lessons.joining import CLASS, JOIN
+from viz.pages.lessons.joining import CLASS, JOIN, forget
 from viz.state import shown_model, training
 from viz.state.class_sessions import (
     CLASS_SESSIONS,
@@ -59,22 +58,25 @@ def follow(session: Session, names: Sequence[str], page: str) -> None:
     """Take over the teacher's page, model and choices, before the controls are drawn. names: of models here."""
     seat = seat_of(session)
     if seat is None and session.seat is not None:
-        session.seat, session.notice = None, _("The class session has ended.")
-        session.address.set(JOIN, None)
-        session.address.set(CLASS, None)
+        session.notice = _("The class session has ended.")
+        forget(session)
     if seat is None or seat.teaches or not seat.follows or (view := seat.room.view) is None:
         return
     seat.problem = ""
     seat.drawn = view.run, view.layout
     if view.model == training.ENTRY and (run := view.parameters.get(training.RUN)):
+        if session.training.run != run:
+            seat.own_run = seat.own_run or training.own_key(session)
         session.training.run = run
         session.address.set(training.RUN, run)
         names = [*names, training.ENTRY] if training.training(session) else names
+    if seat.own_run:
+        training.trainings().get(seat.own_run)  # it is looked after until it is shown again
     if view.model not in names:
         sentence = _(
             "The teacher shows {name}, a model that is open to the teacher alone; the next one is shown again."
         )
-        seat.problem = sentence.format(name=token_code(view.model))
+        seat.problem = sentence.format(name=view.model)
         return
     if view.page != page:
         parameters = {name: each for name, each in st.query_params.to_dict().items() if name != Key.MODEL}

@@ -15,6 +15,7 @@ from starlette.responses import Response
 
 from viz.frame import channel
 from viz.state import uploading
+from viz.state.class_sessions import CLASS_SESSIONS
 from viz.state.session import all_sessions
 
 FORM = "text/plain; version=0.0.4; charset=utf-8"
@@ -30,6 +31,9 @@ class Figures(Collector):
         yield gauge("windows", "Windows whose channel is open.", sum(len(each.channels) for each in sessions))
         yield gauge("typing", "Windows in which something was typed of late.", channel.typing())
         yield gauge("turns_waiting", "Turns of windows that no thread has begun.", len(channel.Window.queue))
+        classes, visitors = CLASS_SESSIONS.counts()
+        yield gauge("class_sessions", "Class sessions that go on.", classes)
+        yield gauge("class_visitors", "Windows that have joined a class session.", visitors)
         yield gauge("uploads_bytes", "Files of visitors in memory, in bytes.", uploading.held())
         if "torch" in sys.modules:
             yield from memory()

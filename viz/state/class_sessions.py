@@ -114,7 +114,9 @@ class ClassSession:
 @dataclass
 class Seat:
     """Place of a session in a class session. run, layout: of the teacher's view, that its script has drawn. drawn: what
-    a teacher showed last. problem: why the teacher's view cannot be shown here. link: by which others join.
+    the run of the script that goes on is of; at a teacher, what the last one was of. problem: why the teacher's view
+    cannot be shown here. link: by which others join. had_channel: its window has been seen, and may have gone.
+    own_run: key of the training that is put away while a teacher's is watched.
     """
 
     room: ClassSession
@@ -126,6 +128,7 @@ class Seat:
     problem: str = ""
     link: str = ""
     had_channel: bool = False
+    own_run: str = ""
 
 
 class ClassSessions:

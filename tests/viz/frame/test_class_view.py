@@ -8,6 +8,7 @@ import asyncio
 import time
 from collections.abc import Iterator
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from streamlit.testing.v1 import AppTest
@@ -23,6 +24,7 @@ from viz.components.view import PackedView, live
 from viz.frame import class_strip, class_view
 from viz.frame.page_layout import PageLayout
 from viz.pages.lessons import joining
+from viz.state import browsers, training
 from viz.state.class_sessions import CLASS_SESSIONS, ClassSession, seat_of
 from viz.state.serving import serving
 from viz.state.session import Key, Session, current_session
@@ -280,7 +282,7 @@ def test_a_model_that_is_the_teachers_alone_is_said_and_not_shown(model):
         room.view = with_own
         sound(follower.run())
         assert session_of(follower).model.name == "eng-cmn"
-        assert "`*mine*`" in sent(follower, "class_session")[0]["problem"]
+        assert "shows *mine*, a model" in sent(follower, "class_session")[0]["problem"]
     finally:
         CLASS_SESSIONS.end(session_of(teacher))
 
@@ -332,3 +334,43 @@ def test_a_window_that_was_hidden_is_sent_what_it_missed_when_it_is_seen_again(t
             await near(second, teacher, OTHER)
 
     assert in_loop(use) == []
+
+
+def run_as(app: AppTest, browser: str) -> AppTest:
+    """The same after a run in a browser with this secret."""
+    with patch.object(browsers, "browser", lambda: browser):
+        return sound(app.run())
+
+
+def begin_training(app: AppTest, browser: str) -> str:
+    """Key of a training on a copy of the model that is shown, in a browser with this secret."""
+    session = session_of(run_as(app, browser))
+    model = session.stage.model
+    with serving(session):
+        plan = training.usual_plan(model)
+        data = plan.data(model)
+        training.begin(session, model, training.material_of(model, data), plan.settings, data.source)
+    run_as(app, browser)
+    return session.training.run
+
+
+def test_a_training_of_the_teacher_is_watched_and_ones_own_comes_back():
+    teacher, follower = app_at("attention"), app_at("attention")
+    keys = [begin_training(teacher, "teacher"), begin_training(follower, "follower")]
+    try:
+        CLASS_SESSIONS.open(session_of(teacher))
+        run_as(teacher, "teacher")
+        CLASS_SESSIONS.join(session_of(follower), room_of(session_of(teacher)).code)
+        watched = session_of(run_as(follower, "follower"))
+        assert watched.training.run == keys[0]
+        assert watched.stage.trained
+        assert training.training(watched) is not None
+        assert training.steered(watched) is None  # seen, not steered
+        CLASS_SESSIONS.end(session_of(teacher))
+        run_as(follower, "follower")
+        assert watched.training.run == keys[1]
+        assert training.steered(watched) is not None
+    finally:
+        CLASS_SESSIONS.end(session_of(teacher))
+        for key in keys:
+            training.trainings().end(key)

@@ -8,6 +8,7 @@ import streamlit as st
 
 from viz.i18n.catalogue import _
 from viz.i18n.format import as_sentence
+from viz.state import training
 from viz.state.class_sessions import CLASS_SESSIONS, replica_code, seat_of
 from viz.state.session import Session, current_session
 from viz.web.modules import base_path
@@ -65,11 +66,22 @@ def link_of(code: str) -> str:
 
 def end_here(session: Session) -> None:
     """End the class session that this window teaches, or leave the one that it follows."""
+    seat = session.seat
     CLASS_SESSIONS.end(session)
     CLASS_SESSIONS.leave(session)
+    session.seat = seat
+    forget(session)
+    session.rerun_requested = True
+
+
+def forget(session: Session) -> None:
+    """Take a class session out of this window; a training of its own that was put away comes back."""
+    seat, session.seat = session.seat, None
     for name in (JOIN, CLASS):
         session.address.set(name, None)
-    session.rerun_requested = True
+    if seat is not None and seat.own_run:
+        session.training.run = seat.own_run
+        session.address.set(training.RUN, seat.own_run)
 
 
 # On the page Lessons.
