@@ -98,7 +98,7 @@ def test_every_style_is_looked_at():
     styles = {
         path.relative_to(VIZ).with_suffix("").as_posix() for path in VIZ.rglob("*.css") if not {*ASIDE} & {*path.parts}
     }
-    of_lessons = {f"pages/lessons/{name}" for name in ("strip", "window", "worksheet_page")}
+    of_lessons = {f"pages/lessons/{name}" for name in ("page", "strip", "window", "worksheet_page")}
     alone = {"frame/frame", "frame/lesson_file", "render/document"} | of_lessons
     assert styles - alone <= {part for parts in loaded().values() for part in parts}
 

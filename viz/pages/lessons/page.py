@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
 import streamlit as st
@@ -16,20 +19,45 @@ from viz.pages.lessons.shelf import lessons
 from viz.state.session import Key, current_session
 from viz.ui.parts import Views, no_views
 
+if TYPE_CHECKING:
+    from model.lessons.lesson import Lesson
+
+STYLE = Path(__file__).parent / "page.css"
+SHORT = 20  # minutes, up to which a lesson is one of the short ones
+
 
 def page(model: TextModel) -> Views:
-    """The list of lessons; a file that is none is a sentence with its line."""
-    joining.beginning(current_session())
+    """The list of lessons, whole ones and short ones; a file that is none is a sentence with its line."""
+    st.html(STYLE)
     here, faults = lessons()
-    for lesson in here:
-        with st.container(key=f"lesson_{lesson.name}", gap=None):
-            st.button(literal(lesson.title), key=f"open_{lesson.name}", on_click=partial(strip.open_step, lesson, 0))
-            about = _("{minutes} min · {level} · {steps} steps · {model}")
-            words = {"minutes": lesson.minutes, "level": lesson.level, "steps": len(lesson.steps)}
-            line = st.container(horizontal=True, vertical_alignment="center")
-            line.caption(literal(about.format(**words, model=lesson.model)), width="content")
-            sheet = urlencode({strip.Part.LESSON: lesson.name, worksheet.ADDRESS: "1", Key.LANGUAGE: language()})
-            line.link_button(_("Worksheet"), f"lessons?{sheet}", type="tertiary")
+    columns = st.container(key="lesson_lists", horizontal=True, gap="large")
+    whole = [each for each in here if each.minutes > SHORT]
+    with columns.container(gap=None):
+        lines(_("Whole lessons"), whole)
+        joining.beginning(current_session())
+    with columns.container(gap=None):
+        lines(_("Short lessons"), [each for each in here if each not in whole])
     for fault in faults:
         st.warning(as_sentence(translate_error(fault)))
     return no_views
+
+
+def lines(title: str, some: Sequence[Lesson]) -> None:
+    """Lessons of the list below their title; nothing where there are none."""
+    if some:
+        st.caption(f"**{title}**")
+    for lesson in some:
+        line(lesson)
+
+
+def line(lesson: Lesson) -> None:
+    """A lesson of the list: opened by its title, and printed as a worksheet."""
+    row = st.container(key=f"lesson_{lesson.name}", horizontal=True, vertical_alignment="center")
+    with row.container(gap=None):
+        opened = partial(strip.open_step, lesson, 0)
+        st.button(literal(lesson.title), key=f"open_{lesson.name}", type="tertiary", on_click=opened)
+        about = _("{minutes} min · {steps} steps · {model} · {level}")
+        words = {"minutes": lesson.minutes, "level": lesson.level, "steps": len(lesson.steps)}
+        st.caption(literal(about.format(**words, model=lesson.model)))
+    sheet = urlencode({strip.Part.LESSON: lesson.name, worksheet.ADDRESS: "1", Key.LANGUAGE: language()})
+    row.link_button(_("Worksheet"), f"lessons?{sheet}", type="tertiary")

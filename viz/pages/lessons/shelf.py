@@ -15,6 +15,12 @@ if TYPE_CHECKING:
 
 BOX = Path(__file__).parent / "box"
 FOLDER = "VITRINE_LESSONS"  # in the environment
+# The bundled ones as they build on each other; others come after them, by the names of their files.
+ORDER = (
+    *("attention-seen", "order-and-masks", "learning"),
+    *("residual-stream", "layer-norm", "feed-forward", "causal-mask", "padding", "decoding", "kv-cache"),
+    *("label-smoothing", "experts", "recurrence", "map-not-shown"),
+)
 
 
 def folders() -> list[Path]:
@@ -35,7 +41,8 @@ def lessons() -> tuple[list[Lesson], list[InputError]]:
         faults += problems
         for lesson in sorted(here, key=lambda each: each.language == language()):
             by_name[lesson.name] = lesson
-    return list(by_name.values()), faults
+    place = {name: number for number, name in enumerate(ORDER)}
+    return sorted(by_name.values(), key=lambda each: place.get(each.name, len(ORDER))), faults
 
 
 def lesson_named(name: str) -> Lesson | None:
