@@ -10,7 +10,7 @@ from viz.components.registry import component, pack
 from viz.components.view import PackedView, View, live
 from viz.i18n.catalogue import _, language
 from viz.i18n.errors import translate_error
-from viz.i18n.format import clock, in_turn, no_training, significant, stopped
+from viz.i18n.format import clock, in_turn, no_training, percent, significant, stopped
 from viz.state import training
 from viz.state.checkpoints import spare_imports
 from viz.state.film_feed import film_data
@@ -38,7 +38,7 @@ def facts(snapshot: Snapshot) -> list[dict[str, Any]]:
     if snapshot.loss is not None:
         rows.append((True, _("loss {loss}").format(loss=significant(snapshot.loss)), str(snapshot.loss)))
     if snapshot.exact_match is not None:
-        share = _("{share} %\xa0right").format(share=f"{100 * snapshot.exact_match:.0f}")
+        share = _("{share} right").format(share=percent(snapshot.exact_match, 0))
         rows.append((True, share, _("share of unseen texts that are answered without a mistake")))
     if snapshot.tokens_per_second:
         rate = snapshot.tokens_per_second

@@ -63,7 +63,8 @@ UNITS = {  # of the value axis
     "γ drift": "√mean (γ − γ₀)²",
     "gradient norm": "‖g‖",
 }
-TURNS = {"validation": 160, "exact match": 160, "smoothed validation": 80}  # of a run's hue, in degrees
+TURNS = {"validation": 130, "exact match": 130, "smoothed validation": 65}  # of a run's hue, in degrees
+BLUE, LOSS_HUE, GOLDEN = (195, 260), 40, 112.7  # hues; golden: of the circle without blue
 POINTS, ALL = 400, 12_000  # of a series, of a chart
 TALL = 150
 LEGIBLE = 8  # names of curves above a chart; of more, the pointer says them
@@ -193,9 +194,12 @@ def charts_of(live: LiveTraining, group: str, kind: AttentionKind) -> dict[str, 
     return {title: lines for title, lines in charts.items() if lines}
 
 
-def hue(number: int) -> int:
-    """The colour of a run, or of a layer; far from that of the one before."""
-    return round(215 + (number - 1) * 137.5) % 360
+def hue(number: int, turn: float = 0.0) -> int:
+    """The colour of a run, or of a layer; far from that of the one before, and no blue, which is attention's. turn: to
+    another figure of the same run, in degrees.
+    """
+    without_blue = (360 + LOSS_HUE - BLUE[1] + (number - 1) * GOLDEN + turn) % (360 - BLUE[1] + BLUE[0])
+    return round(BLUE[1] + without_blue) % 360
 
 
 def over_runs(name: str, runs: Sequence[Run], parent: Run | None) -> list[Line]:
@@ -206,7 +210,7 @@ def over_runs(name: str, runs: Sequence[Run], parent: Run | None) -> list[Line]:
             name,
             run,
             joined(" · ", label, "" if len(runs) == 1 else Message("run {number}", number=run.number)),
-            (hue(run.number) + TURNS.get(name, 0)) % 360,
+            hue(run.number, TURNS.get(name, 0)),
             run is parent,
         )
         for run in runs

@@ -3,7 +3,7 @@
 
 import { cleared, element, shorten, write } from "../../web/elements.js";
 import { largest, significant } from "../../web/numbers.js";
-import { DIFFERENCE, HUE, SIGNED } from "../../web/colours.js";
+import { channels, DIFFERENCE, PLAIN, SIGNED } from "../../web/colours.js";
 import { hover, ofTokens } from "../../web/bus.js";
 import { shown } from "../../web/chips.js";
 import { filmHere, filmLabels, overRuns } from "../../web/film_store.js";
@@ -108,7 +108,7 @@ function paintNorms({ canvas, shown: { group, values, cells } }, top, difference
   const image = context.createImageData(canvas.width, canvas.height);
   const hues = difference ? DIFFERENCE : SIGNED;
   values.forEach((/** @type {number} */ value, /** @type {number} */ cell) => {
-    const hue = difference || group.quantity === "mean" ? hues[value < 0 ? 0 : 1] : HUE;
+    const hue = difference || group.quantity === "mean" ? hues[value < 0 ? 0 : 1] : channels(PLAIN);
     image.data.set([...hue, top ? Math.min(255, (230 * Math.abs(value)) / top) : 0], 4 * cell);
   });
   context.putImageData(image, 0, 0);

@@ -15,6 +15,7 @@ from tests.app_reading import body
 from tests.model.training.live.live_examples import SETTINGS, live
 from tests.viz.components.test_registry import unpack
 from viz.pages.training import curves
+from viz.pages.training.curves import hue
 
 
 def curves_page() -> None:
@@ -216,3 +217,11 @@ def test_smoothing_and_axes_stand_behind_more_and_hold_while_it_is_closed(opened
     assert app.button(key="more_curves").label == "More · 1 changed"
     loss, *_others = [header for header, _arrays in components(app, "chart")]
     assert loss["y"]["log"]
+
+
+def test_no_curve_is_blue():
+    """Which is attention's; the first one has the colour of a loss, and others are far from the one before."""
+    hues = [hue(number, turn) for number in range(12) for turn in (0, 65, 130)]
+    assert not [each for each in hues if 195 < each < 260]
+    assert hue(1) == 40
+    assert all(abs(hue(number) - hue(number + 1)) > 60 for number in range(12))
