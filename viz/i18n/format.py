@@ -57,7 +57,7 @@ def significant_alike(*values: float) -> list[str]:
         return [significant(value) for value in values]
     decimals = max(0, 2 - math.floor(math.log10(float(f"{largest:.2e}"))))
     texts = [f"{value:.{decimals}f}".replace("-", "−") for value in values]
-    lost = [value != 0 and abs(value) < 0.5 * 10**-decimals for value in values]
+    lost = [abs(value) < 0.5 * 10**-decimals for value in values]
     return [significant(value) if gone else text for value, text, gone in zip(values, texts, lost, strict=True)]
 
 

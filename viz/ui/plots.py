@@ -18,7 +18,7 @@ from viz.figures.chart import Series
 from viz.figures.compared import Compared
 from viz.figures.figure import About, Caption
 from viz.figures.panels import Panel
-from viz.i18n.format import significant
+from viz.i18n.format import significant, significant_alike
 from viz.i18n.messages import joined
 
 if TYPE_CHECKING:
@@ -104,6 +104,13 @@ def side_of(trace: Trace, stack: str) -> str:
 def cell_note(row: str, column: str, value: Tensor) -> str:
     """The framed cell of a map in words."""
     return joined("  ", joined(" · ", row, column), significant(float(value)))
+
+
+def mean_notes(tables: Sequence[NDArray[Any]]) -> list[str]:
+    """Mean of what is known in each table of a figure, all with as many decimals; "" where nothing is."""
+    known = [table[np.isfinite(table)] for table in tables]
+    means = iter(significant_alike(*(float(each.mean()) for each in known if each.size)))
+    return [Message("mean {mean}", mean=next(means)) if each.size else "" for each in known]
 
 
 def head_panel(name: str, values: NDArray[Any], scale: Scale, framed: Sequence[int] | None, **more: Any) -> Panel:

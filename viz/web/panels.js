@@ -71,11 +71,17 @@ function linesOf(header, width, measure) {
   }
   const count = Math.max(...panels.map(({ line }) => panels.filter((each) => each.line === line).length));
   if (large && innerWidth >= PHONE && width / count > NARROW && isLow(header, Math.ceil(count / most))) most = count;
+  // As many in each piece of a line: four are two and two, not three and one.
+  /** @param {number} line */
+  const even = (line) => {
+    const all = panels.filter((each) => each.line === line).length;
+    return Math.ceil(all / Math.ceil(all / most));
+  };
   /** @type {number[][]} */
   const lines = [];
   panels.forEach((panel, index) => {
     const last = lines.at(-1);
-    if (!last || last.length === most || panels[last[last.length - 1]].line !== panel.line) lines.push([index]);
+    if (!last || last.length === even(panel.line) || panels[last[last.length - 1]].line !== panel.line) lines.push([index]);
     else last.push(index);
   });
   return lines;

@@ -25,7 +25,7 @@ from viz.i18n.format import significant, token_code
 from viz.i18n.messages import in_language, joined
 from viz.i18n.names import attention_title
 from viz.ui.parts import frame_of
-from viz.ui.plots import head_panel, stamp
+from viz.ui.plots import head_panel, mean_notes, stamp
 
 
 def effects_panels(weighed: HeadImportance, kinds: Sequence[AttentionKind], chosen: Place) -> Panels:
@@ -35,10 +35,8 @@ def effects_panels(weighed: HeadImportance, kinds: Sequence[AttentionKind], chos
     low = -top if weighed.differing or any(np.nanmin(table, initial=0.0) < 0 for table in tables) else 0.0
     scale = Scale(low, top, difference=weighed.differing)
     panels = []
-    for kind, table in zip(kinds, tables, strict=True):
+    for kind, table, note in zip(kinds, tables, mean_notes(tables), strict=True):
         gone = _table(weighed.effects, kind, lambda place: float(place in weighed.removed)) > 0
-        known = table[~np.isnan(table)]
-        note = Message("mean {mean}", mean=significant(float(known.mean()))) if known.size else ""
         framed = chosen[1:] if kind == chosen[0] else None
         panels.append(head_panel(attention_title(kind), table, scale, framed, note=note, changed=gone))
     sentence = joined(" · ", weighed.quantity, Message("layer × head; press one to see it large"))

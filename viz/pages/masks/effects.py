@@ -22,7 +22,7 @@ from viz.i18n.names import attention_title, side_title
 from viz.pages.masks.figures import WORDS, largest
 from viz.pages.masks.text import about_predictions, about_tops, about_where
 from viz.state.inputs import Inputs, Selection
-from viz.ui.plots import array, caption, head_panel, word
+from viz.ui.plots import array, caption, head_panel, mean_notes, word
 
 TOPS = 5  # predicted tokens
 NONE = 1e-6  # nats: less is rounding
@@ -50,9 +50,8 @@ def where_panels(
         sentence = Message("½ Σ|w − w′| by layer and head; press one")
     scale = Scale(0.0, largest(*changes))
     panels = []
-    for each, change in zip(kinds, changes, strict=True):
-        known = change[np.isfinite(change)]  # a pinned model may have fewer layers
-        note = Message("mean {mean}", mean=significant(float(known.mean()))) if len(known) else Message("none pinned")
+    for each, change, mean in zip(kinds, changes, mean_notes(changes), strict=True):
+        note = mean or Message("none pinned")  # a pinned model may have fewer layers
         framed = [chosen.layer, chosen.head] if each == kind else None
         panel = head_panel(attention_title(each), change, scale, framed, note=note, pinned=comparison is not None)
         panels.append(panel)

@@ -38,7 +38,7 @@ from viz.i18n.names import attention_title
 from viz.pages.residual.stream import state_labels, step_axis
 from viz.state.pin import cached_for_pin
 from viz.ui.parts import explanation, frame_of
-from viz.ui.plots import array, caption, cell_note, compared, head_panel, lacking, tokens_axis
+from viz.ui.plots import array, caption, cell_note, compared, head_panel, lacking, mean_notes, tokens_axis
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -295,10 +295,11 @@ def head_panels(inputs: Inputs, stack: str, gradients: Gradients, quantity: str,
     layers, heads = values.shape[2:]
     chosen = min(inputs.selection.layer, layers - 1), min(inputs.selection.head, heads - 1)
     panels: list[Panel] = []
+    notes = mean_notes([array(each) for of_kind in values for each in of_kind])
     for line, kind in enumerate(kinds):
         for number, matrix in enumerate(("W_Q", "W_K", "W_V", "Wᴼ")):
             name = joined(" ", attention_title(kind), matrix) if len(kinds) > 1 else matrix
-            note = Message("mean {mean}", mean=significant(float(values[line, number].mean())))
+            note = notes[4 * line + number]
             panels.append(head_panel(name, drawn[line, number], scale, chosen, note=note, line=line))
     sentence = joined(" · ", scale.title, Message("one scale for all heads"), lacking(inputs, other))
     name, file = Message("Gradient of each head"), f"gradients-{stack}-heads-{quantity}"
