@@ -208,13 +208,13 @@ def most_changed(comparison: Comparison) -> str:
     rows = {kind: table[(table["kind"] == kind) & (table["change"] > 0)] for kind in ("head", "position")}
     parts = []
     for row in rows["head"].head(1).to_dict("records"):
-        kind = "cross" if ".cross_attention." in row["name"] else row["name"].partition(".")[0]
+        kind = "cross" if "cross_attention" in row["name"] else row["name"].partition(".")[0]
         parts.append(joined(" ", attention_title(kind), f"{row['layer'] + 1}.{row['head'] + 1}"))
     for row in rows["position"].head(1).to_dict("records"):
         parts.append(word(comparison.trace.tokens_of(row["name"])[int(row["position"])]))
     if len(parts) < 2:
         return Message("Most changed: {parts}", parts=parts[0]) if parts else ""
-    return Message("Most changed: head {head}, token {token}", head=parts[0], token=parts[1])
+    return Message("Most changed: {head} and the token {token}", head=parts[0], token=parts[1])
 
 
 def _sum(flops: Sequence[int | None]) -> int | None:

@@ -162,7 +162,7 @@ def looked_at(lines: Sequence[tuple[str, Trace]], kind: AttentionKind, path: str
     most = int(rows[-1].argmax())
     if not float(rows[-1][most]) > 0:
         return ""
-    weight = " → ".join(significant_alike(*(float(row[most]) for row in rows)))
+    weight = " → ".join(dict.fromkeys(significant_alike(*(float(row[most]) for row in rows))))
     return Message(
         "{query} looks at {key}: {weight}", query=word(queries[chosen.query]), key=word(keys[most]), weight=weight
     )

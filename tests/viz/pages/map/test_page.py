@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -122,9 +124,10 @@ def test_a_pin_adds_what_changed_most_and_differences(small, tmp_path):
         assert row[name] == pytest.approx(float(x.norm(dim=-1).nanmean()), rel=1e-4), name
     heads = inputs.comparison.changes.query("kind == 'head'")
     most = heads.iloc[0]
+    path = re.sub(r"\.layers\.\d", "", most["name"])
+    kind = {"encoder.self": "Encoder", "decoder.self": "Decoder", "decoder.cros": "Cross"}[path[:12]]
     finding = str(model_map(inputs, pictures).caption.finding)
-    assert finding.startswith("Most changed: head ")
-    assert f" {most['layer'] + 1}.{most['head'] + 1}, token " in finding
+    assert finding.startswith(f"Most changed: {kind} {most['layer'] + 1}.{most['head'] + 1} and the token ")
     described = model_map(inputs, pictures).model
     assert described["differing"]
     assert described["top"] < 1
