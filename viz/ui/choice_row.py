@@ -38,7 +38,7 @@ def choice_row(name: str) -> Iterator[ChoiceRow]:
     its part.
     """
     is_open = current_session().address.get(MORE) == OPEN
-    whole = st.container(key=f"with_more_{name}", horizontal=True)
+    whole = st.container(key=f"choices_{name}_with_more", horizontal=True)
     place = whole.container(key=f"choices_{name}", horizontal=True, vertical_alignment="center")
     others = st.container(key=f"rest_{name}", horizontal=True, vertical_alignment="center")
     row = ChoiceRow(place, others if is_open else None)
