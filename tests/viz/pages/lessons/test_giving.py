@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -9,12 +11,14 @@ from model.checkpoints.load import open_checkpoint
 from model.inference.copies import with_weights
 from model.lessons.check import CHECKPOINTS
 from model.lessons.lesson import parse
+from model.training.demonstration import DEMONSTRATIONS, REVERSE
 from tests.app_reading import opened, sound, type_in
 from tests.model.lessons.test_lesson import HEAD
 from viz.pages.lessons import worksheet
 from viz.pages.lessons.notes import notes_data
-from viz.pages.lessons.shelf import lesson_named
+from viz.pages.lessons.shelf import FOLDER, lesson_named
 from viz.pages.lessons.strip import alike, code_data
+from viz.state import training
 from viz.state.session import Key
 from viz.ui.qr import qr_code
 
@@ -94,3 +98,30 @@ def test_a_link_has_a_code_and_another_text_none():
     assert code_data(address)["path"] == qr_code(address).path
     assert code_data("javascript:alert(1)") is None
     assert code_data(f"{address}&source={'x' * 5000}") is None
+
+
+def test_a_step_trains_its_model_and_the_end_of_the_lesson_frees_it(tmp_path, monkeypatch):
+    """To the step that its state names, from there to the next one, and back to an earlier one."""
+    monkeypatch.setitem(DEMONSTRATIONS, "reverse", replace(REVERSE, pairs=600))
+    monkeypatch.setenv(FOLDER, str(tmp_path))
+    question = "```question\nkind: step\nof: loss\nvalue: 99\nhints: [a, b]\n```\n"
+    steps = [
+        f"## S\n```state\n/attention?training=reverse&training_step={step}\n```\n{question}" for step in (3, 12, 5)
+    ]
+    (tmp_path / "tiny.en.md").write_text(HEAD + "\n".join(steps), encoding="utf-8")
+    app = sound(opened("lessons", language="en"))
+    session = app.session_state[Key.SESSION]
+    for press, step in (("open_tiny", 3), ("lesson_next", 12), ("lesson_next", 5)):
+        app.button(key=press).click().run()
+        live = training.trainings().get(session.training.run)
+        assert live.settled(20)
+        assert live.snapshot.step == step
+        sound(app.run())
+        assert any("loss below 99" in each.value for each in app.markdown)
+    assert session.training.step == 5
+    run = session.training.run
+    app.button(key="lesson_end").click().run()
+    sound(app)
+    assert training.trainings().get(run) is None
+    assert app.session_state[Key.MODEL] == "eng-cmn"
+    assert not {"run", "training", "training_step", "lesson"} & set(app.query_params)
