@@ -347,9 +347,9 @@ def curve_chart(title: str, lines: Sequence[Line], table: Table, look: Look, run
         if look.keep and line.name.partition("/")[0] in NOISY and len(ys) > 1:
             if "/" not in line.name:
                 name = joined(" · ", line.label, smoothing_name("0"))
-                series.append(Series(name, *points, f"hsl({line.colour} 65% 50% / 0.28)", quiet=True))
+                series.append(Series(name, *points, f"hsl({line.colour} 65% 40% / 0.28)", quiet=True))
             points = outline(xs, smoothed(ys, look.keep), most)
-        series.append(Series(line.label, *points, f"hsl({line.colour} 65% 50%)", dash=line.dash, quiet=quiet))
+        series.append(Series(line.label, *points, f"hsl({line.colour} 65% 40%)", dash=line.dash, quiet=quiet))
     quantity = lines[0].name.partition("/")[0]
     sentences = [Message("smoothed by {keep}", keep=look.keep)] if look.keep and quantity in NOISY else []
     drawn = [of_now(each.ys) for each in series]
