@@ -149,7 +149,7 @@ def tops_chart(inputs: Inputs, reference: Reference, place: int) -> Chart:
         series.insert(0, Series(name, places, array(first[best]), colour, "bars"))
     name = Message("Predicted at {token}", token=token_sign(predicted_tokens(trace)[place]))
     names = [token_sign(inputs.model.target_tokenizer.label(token)) for token in best]
-    leader = f"{names[int(first[best].argmax())]} → {names[int(now[best].argmax())]}"
+    leader = " → ".join(dict.fromkeys(names[int(each[best].argmax())] for each in (first, now)))
     alt = joined(": ", name, leader)
     above = caption(inputs, name, "masks-tokens", sentence=leader, alt=alt, about=about_tops(trace, reference.pinned))
     x_axis, y_axis = Axis(Message("token"), names, ""), Axis(Message("probability"), low=0, high=1)
