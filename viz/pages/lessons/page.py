@@ -45,7 +45,7 @@ def page(model: TextModel) -> Views:
 def lines(title: str, some: Sequence[Lesson]) -> None:
     """Lessons of the list below their title; nothing where there are none."""
     if some:
-        st.caption(f"**{title}**")
+        st.caption(f"**{literal(title)}**")
     for lesson in some:
         line(lesson)
 
