@@ -17,7 +17,17 @@ from streamlit.delta_generator import DeltaGenerator
 
 from viz.components.registry import component, pack
 from viz.components.view import PackedView, View
-from viz.frame import class_strip, class_view, drawing, input_bar, python_code, shutdown, token_bar, training_strip
+from viz.frame import (
+    class_strip,
+    class_view,
+    drawing,
+    input_bar,
+    python_code,
+    shutdown,
+    token_bar,
+    tour,
+    training_strip,
+)
 from viz.frame.command_line import ignored_arguments
 from viz.frame.lead import KEY as LEAD
 from viz.frame.lead import page_intro
@@ -206,6 +216,7 @@ def menu_words(session: Session) -> dict[str, str]:
         "lesson_explanation": _(
             "One HTML file with all its steps and figures, whose questions answer without a network"
         ),
+        **tour.words(),
         "unsaved": _("That could not be saved: try again"),
         "notebook": _("Save as notebook"),
         "notebook_explanation": _("A Jupyter notebook that gives the same figures and numbers in Python"),

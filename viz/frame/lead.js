@@ -1,6 +1,8 @@
 import { unpack } from "../web/bytes.js";
 import { element, ending, firstIn, lastIn, newRoot, write } from "../web/elements.js";
 import { lightChips, newChip, showChip } from "../web/chips.js";
+import { bus } from "../web/bus.js";
+import { tourSeen } from "./tour.js";
 
 // What a page shows, and hints for who is here for the first time; the browser remembers that they were put away.
 const DISMISSED = "vitrine.dismissed.";
@@ -36,6 +38,26 @@ function showHint(parent, parts) {
   );
 }
 
+// The tour, where it is offered; and what puts the hints away.
+/** @param {Root} root @param {Element} list */
+function buildButtons(root, list) {
+  const row = list.appendChild(element("div", "acts"));
+  const [around, dismiss] = ["around", "dismiss"].map((name) => row.appendChild(element("button", name)));
+  around.type = dismiss.type = "button";
+  around.addEventListener("click", () => bus.tour?.());
+  const toured = () => around.toggleAttribute("hidden", true);
+  bus.addEventListener("toured", toured);
+  const stop = root.stop;
+  root.stop = () => {
+    stop();
+    bus.removeEventListener("toured", toured);
+  };
+  dismiss.addEventListener("click", () => {
+    remember(root.page);
+    root.away = list.toggleAttribute("hidden", true);
+  });
+}
+
 /** @param {Given} given */
 export default function ({ data, parentElement }) {
   /** @type {LeadHeader & Behind} */
@@ -53,15 +75,11 @@ export default function ({ data, parentElement }) {
   list.hidden = root.away || !hints.length;
   if (list.hidden) return ending(root);
   while (list.children.length > hints.length + 1) firstIn(list).remove();
-  if (!list.children.length) {
-    const button = list.appendChild(element("button", "dismiss"));
-    button.type = "button";
-    button.addEventListener("click", () => {
-      remember(root.page);
-      root.away = list.hidden = true;
-    });
-  }
-  write(lastIn(list), words.dismiss);
+  if (!list.children.length) buildButtons(root, list);
+  const [around, dismiss] = /** @type {any} */ (lastIn(list).children);
+  around.hidden = !words.tour || tourSeen();
+  write(around, words.tour ?? "");
+  write(dismiss, words.dismiss);
   while (list.children.length < hints.length + 1) list.insertBefore(element("div", "hint"), lastIn(list));
   hints.forEach((/** @type {(string | HintToken)[]} */ parts, /** @type {number} */ number) => showHint(list.children[number], parts));
   list.classList.toggle("numbered", hints.length > 1);

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 _lead = component("frame/lead")
 
 KEY = "lead"
+ELSEWHERE = ("lesson", "join", "class", "notes")  # in the address of who is led already: no tour is offered
 Hint = Sequence[str | dict[str, Any]]  # words, and tokens between them: {label, special, side, position}
 
 
@@ -28,7 +29,10 @@ def page_intro(session: Session, page: str, model: TextModel) -> View:
         hints = things_to_try(model)
     elif page == "attention" and (hint := next_token(session)):
         hints = [hint]
-    data = {"page": page, "sentence": sentence_of(page), "hints": hints, "words": {"dismiss": _("Got it")}}
+    words = {"dismiss": _("Got it")}
+    if page == "map" and not any(session.address.get(name) for name in ELSEWHERE):
+        words["tour"] = _("Show me around")
+    data = {"page": page, "sentence": sentence_of(page), "hints": hints, "words": words}
     return PackedView(_lead, KEY, pack(data))
 
 

@@ -2,9 +2,11 @@
 // is hidden.
 
 import { element, newRoot, write } from "../web/elements.js";
+import { bus } from "../web/bus.js";
 import { newPopover } from "../web/popover.js";
 import { answered, wholePage } from "./page_file.js";
 import { listen, present } from "./present.js";
+import { begin } from "./tour.js";
 
 /** @type {Record<string, string>} */
 const BUTTONS = { file: "save", lesson: "lesson", notebook: "notebook" }; // their words
@@ -62,7 +64,7 @@ function buildMenu(parentElement) {
     });
   }
   panel.addEventListener("beforetoggle", () => showThemes(root));
-  for (const name of ["present", "class", "print", "file", "lesson", "notebook"]) {
+  for (const name of ["present", "class", "print", "file", "lesson", "notebook", "tour"]) {
     root[name] = panel.appendChild(element("button", `item ${name}`));
     root[name].type = "button";
   }
@@ -73,6 +75,10 @@ function buildMenu(parentElement) {
   root.class.addEventListener("click", () => {
     panel.hidePopover();
     root.beginClass();
+  });
+  root.tour.addEventListener("click", () => {
+    panel.hidePopover();
+    bus.tour?.();
   });
   root.print.addEventListener("click", () => {
     panel.hidePopover();
@@ -126,6 +132,9 @@ export default function ({ data: words, parentElement, setTriggerValue }) {
   root.words = words;
   root.prepare = (/** @type {number} */ number) => setTriggerValue("prepare", number);
   root.make = (/** @type {unknown} */ wish) => setTriggerValue("make", wish);
+  bus.tour = () => begin(words, words.tour_steps);
+  write(root.tour, words.tour);
+  root.tour.title = words.tour_about;
   root.opener.title = words.menu;
   root.opener.setAttribute("aria-label", words.menu);
   write(root.heading, words.theme);

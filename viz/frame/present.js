@@ -57,7 +57,7 @@ const figures = () => [.../** @type {NodeListOf<HTMLElement>} */ (document.query
 const area = (figure) => figure.offsetWidth * figure.offsetHeight;
 
 // The figure that a page is about: its large one, else the one that takes most room.
-const mainFigure = () => {
+export const mainFigure = () => {
   const all = figures().sort((one, other) => area(other) - area(one));
   return all.find((each) => rootIn(each)?.shown?.header?.large) ?? all[0];
 };

@@ -132,6 +132,8 @@ interface Bus extends EventTarget {
   /** Not before channel.js is there. */
   channel?: Channel;
   film?: Film;
+  /** Begins the tour, see tour.js. */
+  tour?(): void;
   /** Lines of Python that give the page's figures, see python_code.py. */
   python?: string;
   at?: number | null;
@@ -368,6 +370,12 @@ interface SavedView {
   key: string;
   name: string;
   data: Uint8Array;
+}
+
+/** A step of the tour: controls by their selector, and a sentence on them. */
+interface TourStop {
+  target: string;
+  sentence: string;
 }
 
 /** A block of the map, or a head of it. */
