@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import html
 import re
 
 import pytest
 import yaml
 
+from model.experiments.index import experiments
+from model.experiments.rule import Verdict
 from model.runtime.locks import ORDER
 from tests.browser.test_gallery import STATES
 from tests.test_rooms import ROOT, files
@@ -49,6 +52,20 @@ def test_a_public_server_permits_what_the_table_says(permission):
 def test_what_is_shipped_names_no_setting_that_nobody_reads(file):
     text = (ROOT / "deploy" / file).read_text(encoding="utf-8")
     assert set(re.findall(r"VITRINE_[A-Z_]+", text)) <= {*ROWS, "VITRINE_PUBLIC"}
+
+
+def test_every_statement_of_the_lab_is_on_its_page_with_a_verdict():
+    lines = (DOCS / "statements.md").read_text(encoding="utf-8").splitlines()
+    rows = [re.split(r"(?<!\\)\|", line)[1:-1] for line in lines if re.match(r"\| \d", line)]
+    found = {re.findall(r"`([\w-]+)`", cells[1])[-1]: [cell.strip() for cell in cells] for cells in rows}
+    assert len(rows) == len(found)
+    assert found.keys() == experiments().keys()
+    for name, (row, statement, verdict, reason) in found.items():
+        experiment = experiments()[name]
+        plain = re.sub(r"\\(.)", r"\1", html.unescape(statement))
+        assert (int(row), plain) == (experiment.row, f"{experiment.statement} `{name}`")
+        assert verdict in {f"**{each}**" for each in Verdict} | {"not run here"}
+        assert reason
 
 
 @pytest.mark.parametrize(
