@@ -141,6 +141,7 @@ class Window:
         self._turned_at, self._took = 0.0, 0.0  # when the last turn ended; its processor time, in seconds
         self._runs, self._asked_at = -1, 0.0  # of the script when it was last asked to run; when it was, or has run
         self._ran = -1  # runs of the script that are known of
+        self._awaits_others = False  # in a class session
         self._class: tuple[object, object] | None = None  # what it was told of a class session
         self._drawn: object = None  # where the training stood that was last drawn, and what was visible
 
@@ -257,7 +258,11 @@ class Window:
         """True if a class session has something to show that this window was not told of, or not its script."""
         if self._hidden or (news := class_view.mark(session)) is None:
             return False
-        return news != self._class or (class_view.is_script_behind(session) and self._runs != session.runs)
+        return (
+            news != self._class
+            or self._awaits_others
+            or (class_view.is_script_behind(session) and self._runs != session.runs)
+        )
 
     async def _take_turn(self) -> bool:
         """A turn in the pool; above half a second without a thread, how long it will take is said. False: the script
@@ -322,7 +327,9 @@ class Window:
                 # Before it is looked at: what comes meanwhile is of the next turn.
                 news = self._class if self._hidden else class_view.mark(session)
                 requested = pending.typed or any(click.answer != class_strip.KEY for click in pending.clicks)
-                if not self._follow(session, stage, news != self._class, requested):
+                is_new = news != self._class or self._awaits_others
+                self._awaits_others = self._awaits_others and self._hidden
+                if not self._follow(session, stage, is_new, requested):
                     self._draw(session, stage, requested, edits)
                 before, self._class = self._class, news
                 if (news and news[1]) != (before and before[1]):
@@ -374,6 +381,7 @@ class Window:
                 self._send(views, dict(session.texts.edits), False, False, gone, moved=behind)
             else:
                 own = class_view.is_mine_to_draw(seat, view, stage.language) or requested
+            self._awaits_others = not own and not pictures  # another window draws it in this language, or does not
         self._draw(session, stage, own, dict(session.texts.edits), alone=False)
         return True
 

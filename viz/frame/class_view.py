@@ -178,10 +178,8 @@ def publish(session: Session, views: Sequence[View], whole: bool, acted: bool) -
         return share(session, seat, views)
     if not acted and seat.room.leader != session.token and is_there(seat.room.leader):
         return
-    pictures, snapshot = (
-        pictures_of([view for view in views if is_picture(session, view.key)]),
-        Snapshot.of(session),
-    )
+    pictures = pictures_of([view for view in views if is_picture(session, view.key)])
+    snapshot = Snapshot.of(session)
 
     def changed(view: TeacherView | None) -> TeacherView | None:
         if view is None or (session.stage is not None and view.page != session.stage.page):
@@ -195,17 +193,26 @@ def publish(session: Session, views: Sequence[View], whole: bool, acted: bool) -
 
 
 def share(session: Session, seat: Seat, views: Sequence[View]) -> None:
-    """What a follower has drawn in another language is for all who read it."""
+    """What a follower has drawn in another language is for all who read it, if it is what the teacher shows."""
     view = seat.room.view
-    if view is None or not seat.follows or (seat.run, seat.layout) != (view.run, view.layout):
-        return
-    if (
-        catalogue.language() in view.pictures
-        or view.snapshot.texts_and_choices() != Snapshot.of(session).texts_and_choices()
-    ):
+    if view is None or catalogue.language() in view.pictures or not is_as_taught(session, seat, view):
         return
     pictures = pictures_of([each for each in views if is_picture(session, each.key)])
     CLASS_SESSIONS.share(seat.room, catalogue.language(), view.number, pictures[catalogue.language()])
+
+
+def is_as_taught(session: Session, seat: Seat, view: TeacherView) -> bool:
+    """True if a follower's session has nothing else than the teacher's: whatever its browser has sent."""
+    if not seat.follows or (seat.run, seat.layout) != (view.run, view.layout):
+        return False
+    if session.stage is None or session.stage.page != view.page or session.stage.model is not view.snapshot.base:
+        return False
+    own = session.address.widget_values
+    same_choices = all(own.get(name, chosen) == chosen for name, chosen in view.choices.items())
+    same_address = all(session.address.get(name) == each for name, each in view.parameters.items())
+    more = session.address.names() - view.parameters.keys() - OWN - BY_CHANNEL - {training.RUN}
+    same_rest = view.snapshot.texts_and_choices() == Snapshot.of(session).texts_and_choices()
+    return same_choices and same_address and not more and same_rest
 
 
 def is_there(token: str) -> bool:

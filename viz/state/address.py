@@ -45,6 +45,11 @@ class Address:
         present = dict(self._present if by_channel() else st.query_params.to_dict())
         return {name: value for name, value in (present | self._wanted).items() if value is not None}
 
+    def names(self) -> frozenset[str]:
+        """Names that have a value in the address bar, or will have one."""
+        every = {name: self.get(name) for name in {*self._wanted, *self._present}}
+        return frozenset(name for name, value in every.items() if value is not None)
+
     def get(self, name: str) -> str | None:
         """Value of this name in the address bar, or the one that it will have."""
         if not by_channel():

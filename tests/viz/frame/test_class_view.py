@@ -17,7 +17,7 @@ from streamlit.util import calc_hash
 from model.inference.text_model import TextModel
 from tests.app_reading import opened as app_at
 from tests.app_reading import sent, sound, type_in, typed
-from tests.viz.frame.window import Window, in_loop, opened
+from tests.viz.frame.window import PATIENCE, Window, in_loop, opened
 from tests.viz.small import looking, small_model
 from viz.components.registry import pack
 from viz.components.view import PackedView, live
@@ -134,6 +134,27 @@ def test_who_reads_another_language_draws_once_for_all_who_read_that(teacher):
             heads = [await near(each, teacher, OTHER) for each in (first, one, two)]
             assert heads[0] == heads[1] == heads[2]
             assert sum(each is not teacher for each in DRAWN) == 1
+
+    assert in_loop(use) == []
+
+
+def test_a_forged_choice_of_one_who_follows_is_drawn_for_nobody_else(teacher):
+    hostile, other = follower_of(teacher, "zh"), follower_of(teacher, "zh")
+
+    async def use() -> None:
+        async with opened(teacher.token) as first, opened(hostile.token) as one:
+            hostile.address.set("attention", "encoder")  # by a browser that does not say so
+            type_there(first, OTHER, 1)
+            await near(one, teacher, OTHER)
+            view = room_of(teacher).view
+            assert view is not None
+            assert set(view.pictures) == {"en"}
+            async with opened(other.token) as two:
+                await near(two, teacher, OTHER)
+                end = time.monotonic() + PATIENCE
+                while room_of(teacher).view.pictures.keys() != {"en", "zh"}:  # type: ignore[union-attr]
+                    assert time.monotonic() < end
+                    await asyncio.sleep(0.02)
 
     assert in_loop(use) == []
 
