@@ -142,6 +142,7 @@ class Window:
         self._runs, self._asked_at = -1, 0.0  # of the script when it was last asked to run; when it was, or has run
         self._ran = -1  # runs of the script that are known of
         self._awaits_others = False  # in a class session
+        self._class_line: object = None  # what it was told of the line above the page
         self._class: tuple[object, object] | None = None  # what it was told of a class session
         self._drawn: object = None  # where the training stood that was last drawn, and what was visible
 
@@ -327,13 +328,14 @@ class Window:
                 # Before it is looked at: what comes meanwhile is of the next turn.
                 news = self._class if self._hidden else class_view.mark(session)
                 requested = pending.typed or any(click.answer != class_strip.KEY for click in pending.clicks)
+                if (line := news and news[1]) != self._class_line:  # first of all: it is short
+                    self._class_line = line
+                    self._tell_class(session, edits)
                 is_new = news != self._class or self._awaits_others
                 self._awaits_others = self._awaits_others and self._hidden
                 if not self._follow(session, stage, is_new, requested):
                     self._draw(session, stage, requested, edits)
-                before, self._class = self._class, news
-                if (news and news[1]) != (before and before[1]):
-                    self._tell_class(session, edits)
+                self._class = news
             self._given_up = False
         except cancellation.SupersededError:
             self._given_up = bool(pending)  # and not only the checks were
