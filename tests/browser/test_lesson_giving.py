@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from playwright.sync_api import Page, expect
 
@@ -70,8 +72,10 @@ def test_a_link_opens_in_a_fresh_browser_what_the_teacher_saw(visit):
     heading = page.locator(".st-key-head_large .heading")
     expect(heading).to_contain_text("Layer 2, head 4")
     page.locator(".lesson_acts .link").click()
+    field = page.locator(".lesson_acts .step_link input")
+    expect(field).to_have_value(re.compile("layer=1&head=3"))  # of the click right before
     expect(page.locator(".lesson_acts .code svg path")).to_have_count(1)
-    address = page.locator(".lesson_acts .over-page input").input_value()
+    address = field.input_value()
     assert "run=" not in address
     other = visit(viewport={"width": 1440, "height": 899}).page
     other.goto(f"{address}&hide=more,training,header")

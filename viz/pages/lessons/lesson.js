@@ -9,6 +9,7 @@ import { showLights } from "./lights.js";
 const CHANNEL = "vitrine.lesson"; // between the windows of one browser
 const OURS = ["run", "notes", "worksheet"]; // in the address: of this window, and of no other
 const SVG = "http://www.w3.org/2000/svg";
+const SETTLES = 400; // milliseconds from a run of the script until the address bar has what it has set
 const OWN = Math.random().toString(36).slice(2); // name of this window
 
 // Address of the present page, for another browser.
@@ -61,10 +62,9 @@ function build(parentElement) {
   root.here = inside.appendChild(element("div", "here"));
   panel.addEventListener("beforetoggle", (/** @type {ToggleEvent} */ event) => {
     if (event.newState !== "open") return;
-    root.field.value = linkHere();
+    root.field.value = "";
     write(root.copy, root.words.copy);
-    root.code.replaceChildren();
-    root.trigger("code", root.field.value);
+    askCode(root);
   });
   root.worksheet = button(root, "worksheet", () => window.open(linkHere({ worksheet: "1" }), "_blank"));
   const channel = new BroadcastChannel(CHANNEL);
@@ -80,6 +80,17 @@ function build(parentElement) {
     bus.dispatchEvent(new Event("lesson"));
   };
   return root;
+}
+
+// The link as the address is now, and its code, which the server draws. That run may bring the address what was clicked last.
+/** @param {Root} root */
+function askCode(root) {
+  if (!root.panel.matches(":popover-open") && root.field.value) return;
+  const now = linkHere();
+  if (now === root.field.value) return;
+  root.field.value = now;
+  root.code.replaceChildren();
+  root.trigger("code", now);
 }
 
 /** @param {Root} root @param {boolean} open */
@@ -103,6 +114,7 @@ export default function ({ data, parentElement, setTriggerValue }) {
   root.field.setAttribute("aria-label", words.link);
   write(root.here, ["localhost", "127.0.0.1", "[::1]"].includes(location.hostname) ? words.here : "");
   if (data.code && data.code.href === root.field.value) root.code.replaceChildren(drawing(data.code, words.code));
+  if (root.field.value) setTimeout(() => askCode(root), SETTLES);
   showLights(data.lights);
   bus.lesson = { ...data, root, go: root.go };
   if (before?.step !== data.step || before?.lesson !== data.lesson || before?.question !== data.question) {
