@@ -20,7 +20,7 @@ class QrCode:
     def svg(self) -> str:
         """A whole picture: black on white, whatever the page's colours are, for cameras."""
         box = f'viewBox="0 0 {self.size} {self.size}" shape-rendering="crispEdges" xmlns="http://www.w3.org/2000/svg"'
-        return f'<svg {box}><rect width="100%" height="100%" fill="#fff"/><path d="{self.path}" fill="#000"/></svg>'
+        return f'<svg {box}><rect width="100%" height="100%" fill="white"/><path d="{self.path}" fill="black"/></svg>'
 
 
 @lru_cache(maxsize=64)
