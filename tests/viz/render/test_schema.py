@@ -11,7 +11,8 @@ from tests.viz.render.header_checks import misfits
 from viz.protocol import MessageHeader
 from viz.render.schema import HEADERS, TYPES, ChartHeader, PinHeader, in_typescript, typescript
 
-SENT_AS_JSON = {"web/channel", "frame/menu", "frame/visits"} | {f"pages/lessons/{name}" for name in ("lesson", "notes", "worksheet")}
+LESSONS = {f"pages/lessons/{name}" for name in ("lesson", "notes", "worksheet")}
+SENT_AS_JSON = {"web/channel", "frame/menu", "frame/visits"} | LESSONS
 MESSAGE = {"number": 1, "edits": {"source": 2}, "frames": [8], "more": False, "gone": None, "moved": False, "took": 1}
 
 
