@@ -14,6 +14,7 @@ from tests.viz.every_view import VIEWS
 from tests.viz.frame.window import stamp
 from viz.frame import drawing, token_bar
 from viz.i18n import catalogue
+from viz.pages.attention import importance
 from viz.pages.lab.page import ARITHMETIC
 from viz.state.serving import by_channel, serving
 from viz.state.session import Key, Selection, Session
@@ -50,6 +51,13 @@ def no_widgets(monkeypatch):
         (QueryParamsProxy, "__getitem__"),
     ):
         monkeypatch.setattr(owner, name, only_by_script(getattr(owner, name)))
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch):
+    """What is measured for the channel is measured whole, on a busy machine too."""
+    for name in ("WAIT", "CHANNEL_WAIT"):
+        monkeypatch.setattr(importance, name, 60.0)
 
 
 class Page:

@@ -213,7 +213,7 @@ def on_remove(place: Place) -> None:
 
 LIGHT = 5e10  # multiplications and additions of all passes that take about a second on one core
 QUICK = 4.0  # seconds of as many passes as there are heads: together they take about a third of it
-WAIT = 1.0  # seconds that the page waits for a measurement that began by itself
+WAIT, CHANNEL_WAIT = 1.0, 0.3  # seconds that script and channel wait for a measurement that began by itself
 KEPT = "head_importance"  # in the session: what was measured of this trace, and of the pinned one
 
 
@@ -287,7 +287,7 @@ def weigh(session: Session, measurement: Measured) -> HeadImportance | None:
     if measurement.measuring is None:
         return None
     measurement.measuring.look()
-    measurement.measuring.wait(max(0.0, (0.3 if by_channel() else WAIT) - measurement.measuring.seconds))
+    measurement.measuring.wait(max(0.0, (CHANNEL_WAIT if by_channel() else WAIT) - measurement.measuring.seconds))
     if not measurement.measuring.complete:
         return None
     changes = measurement.trace.changes
