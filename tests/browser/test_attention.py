@@ -89,7 +89,7 @@ def test_heads_are_sorted_where_they_stand(visit, model):
     names = page.locator(".vitrine.heads .name")
     expect(names.first).to_have_text("1.1")
     page.get_by_role("combobox", name="Order").click()
-    page.get_by_role("option", name="entropy, lowest first").click()
+    page.get_by_role("option", name="lowest first").click()
     page.wait_for_url("**order=lowest*")
     found = entropy(model.trace("I am a teacher.", "我是老师。").attention("cross")).numpy()
     layer, head = np.unravel_index(found.argmin(), found.shape)

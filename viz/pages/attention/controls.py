@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from enum import StrEnum
 from functools import partial
@@ -21,9 +21,9 @@ from viz.i18n.catalogue import _
 from viz.i18n.errors import lacks
 from viz.i18n.format import scale_name
 from viz.i18n.messages import in_language
-from viz.pages.attention.text import below_name, combination_name, drawing_name, metric_name, order_name, quantity_name
+from viz.pages.attention.text import below_name, combination_name, drawing_name, order_name, quantity_name
 from viz.pages.attention.view import HeadSettings
-from viz.state.session import Key, attention_kinds, choice, choose, choose_attention, current_session
+from viz.state.session import Key, attention_kinds, choose, choose_attention, current_session
 from viz.ui.choice_row import ChoiceRow, choice_row
 
 FILTERS = "head_filters"
@@ -62,9 +62,7 @@ def show_controls(model: TextModel) -> HeadSettings:
         quantity = str(Quantity.WEIGHT)
         if not lacks(model.network, f"{ATTENTION_PATHS[kind].format(0)}.value"):
             quantity = choose(_("Quantity"), list(Quantity), Quantity.WEIGHT, Choice.QUANTITY, quantity_name, row.place)
-        metric = pick(_("Number of each head"), metrics_of(kind), Choice.METRIC, metric_name, row.rest)
-        row.changed.append(metric != next(iter(METRICS)))
-        order = pick(_("Order"), ORDERS, Choice.ORDER, partial(order_name, metric=metric), row.place)
+        metric, order = choose_order(metrics_of(kind), row.place)
         wish = HeadSettings(kind, Quantity(quantity), metric=metric, order=order)
         return show_drawing_controls(show_filters(wish, model, row), row)
 
@@ -121,22 +119,35 @@ def show_below(kind: Kind) -> str:
     return chosen
 
 
-def pick(
-    label: str, options: Sequence[str], key: str, words: Callable[[str], str], place: DeltaGenerator | None
-) -> str:
-    """One of a list, the first unless chosen otherwise, in the address bar by its name. place: None while hidden."""
-    if place is None:
-        return choice(options, options[0], key)
-    named = {option: in_language(words(option)) for option in options}
-    if st.session_state.get(key, options[0]) not in options:
-        st.session_state[key] = options[0]
-    index = list(options).index(choice(options, options[0], key))
+def choose_order(metrics: Sequence[str], place: DeltaGenerator) -> tuple[str, str]:
+    """Number of each head and order by it, of one list: by layer, each number from its highest, the one shown from its
+    lowest. Both are in the address bar.
+    """
+    address = current_session().address
+    options = [ORDERS[0], *metrics, ORDERS[-1]]
+    metric, order = (address.get(each) for each in (Choice.METRIC, Choice.ORDER))
+    metric = metric if metric in metrics else metrics[0]
+    wish = {"highest": metric, "lowest": "lowest"}.get(order or "", ORDERS[0])
+    if st.session_state.get(Choice.ORDER, wish) not in options:
+        st.session_state[Choice.ORDER] = wish
+    named = {option: in_language(order_name(option)) for option in options}
     picked = place.selectbox(
-        label, options, index=index, key=key, format_func=named.__getitem__, label_visibility="collapsed", width=240
+        _("Order"),
+        options,
+        index=options.index(wish),
+        key=Choice.ORDER,
+        format_func=named.__getitem__,
+        label_visibility="collapsed",
+        width=300,
     )
-    if picked != options[0] or key in st.query_params:
-        current_session().address.set(key, picked)
-    return picked
+    if picked in metrics:
+        metric, order = picked, "highest"
+    else:
+        order = picked
+    for key, value, first in ((Choice.METRIC, metric, metrics[0]), (Choice.ORDER, order, ORDERS[0])):
+        if value != first or address.get(key) is not None:
+            address.set(key, value)
+    return metric, order
 
 
 def several(label: str, count: int, key: str) -> list[int]:

@@ -313,14 +313,11 @@ def quantity_name(name: str) -> str:
     return {"weight": Message("weight"), "value": "‖w·v‖", "output": "‖w·v·Wᴼ‖"}[name]
 
 
-def order_name(name: str, metric: str) -> Message:
-    """Order of the heads, by a number of theirs."""
-    title = METRIC_TITLES[metric]
-    return {
-        "layer": Message("sorted by layer"),
-        "highest": Message("{number}, highest first", number=title),
-        "lowest": Message("{number}, lowest first", number=title),
-    }[name]
+def order_name(name: str) -> Message:
+    """Order of the heads: by layer, by a number of theirs from its highest, or from the lowest of the one shown."""
+    if name in METRIC_TITLES:
+        return Message("{number}, highest first", number=METRIC_TITLES[name])
+    return {"layer": Message("sorted by layer"), "lowest": Message("lowest first")}[name]
 
 
 def combination_name(name: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from model.analysis.attention_maps import Quantity
+from model.analysis.head_metrics import METRICS
 from model.checkpoints.load import open_checkpoint
 from tests.app_reading import component, heads, opened, sound, type_in
 from tests.test_app_kinds import write
@@ -35,7 +36,7 @@ def test_the_address_says_what_is_drawn(small, monkeypatch):
     assert heads(app)[0]["order"] == [[0, 1], [2, 1]]
     assert component(app, "lines")[0]["name"] == "Maximum of 2 heads"
     more = app.button(key="more_attention")
-    assert more.label == "More · 6 changed"
+    assert more.label == "More · 5 changed"
     more.click().run()  # and is the same when what was hidden is shown
     assert wishes[-1] == expected
     assert app.query_params["more"] == "open"
@@ -46,7 +47,21 @@ def test_the_address_says_what_is_drawn(small, monkeypatch):
 def test_induction_is_not_offered_for_two_texts(small):
     app = opened(source="The cat sees the cat.", attention="cross", metric="induction", more="open")
     assert all(note.startswith("H ") for note in heads(app)[0]["notes"])
-    assert not any("induction" in option for option in app.selectbox(key="metric").options)
+    assert not any("induction" in option for option in app.selectbox(key="order").options)
+
+
+def test_the_list_of_orders_has_each_number_which_is_that_of_the_thumbnails_too(small):
+    app = opened(source=TEXT, attention="encoder")
+    order = app.selectbox(key="order")
+    assert len(order.options) == len(METRICS) + 2
+    order.set_value("previous").run()
+    grid = heads(app)[0]
+    assert all(note.startswith("P ") for note in grid["notes"])
+    assert grid["notes"] == sorted(grid["notes"], reverse=True)
+    assert [app.query_params[name] for name in ("metric", "order")] == ["previous", "highest"]
+    app.selectbox(key="order").set_value("layer").run()
+    assert all(note.startswith("P ") for note in heads(app)[0]["notes"])
+    assert heads(app)[0]["order"][0] == [0, 0]
 
 
 def test_no_head_left_is_a_sentence(small):
