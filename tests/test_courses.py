@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from model.lessons.check import subject_of
+from model.lessons.choices import require_choices
 from model.lessons.lesson import Lesson
 from model.lessons.state import State
-from tests.model.lessons.choices import unknown_choices
 from tests.test_rooms import ROOT
 from viz.pages.lab.card_order import cards
 
@@ -30,5 +30,5 @@ def test_every_row_has_an_address_and_every_address_is_in_a_row():
 def test_an_address_opens(address):
     state = State.read(address)
     assert subject_of(PLAIN, state, Path()).attentions
-    assert unknown_choices(state) == []
+    require_choices(state)
     assert state.parameters.get("statement", "kv-cache") in cards()

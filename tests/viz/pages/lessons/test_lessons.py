@@ -9,9 +9,8 @@ from markdown_it import MarkdownIt
 
 from model.lessons.check import check_folder
 from model.lessons.lesson import Paragraph, Span
-from model.lessons.state import PAGES, State
+from model.lessons.state import PAGES
 from tests.app_reading import opened, sound, type_in
-from tests.model.lessons.choices import unknown_choices
 from tests.model.lessons.test_lesson import HEAD, STATE
 from viz.frame import app as frame
 from viz.i18n.catalogue import speaking
@@ -31,12 +30,6 @@ def test_the_bundled_lessons_have_no_fault():
     assert len(checks) == len(list(BOX.glob("*.md")))
     undecided = {check.lesson.name: len(check.undecided) for check in checks if check.undecided}
     assert undecided == {"causal-mask": 1}  # of which the text says so
-
-
-def test_the_choices_of_the_bundled_lessons_are_those_of_their_pages():
-    states = {(lesson.file, step.line): step.state for lesson in lessons()[0] for step in lesson.steps if step.state}
-    assert {place: unknown for place, state in states.items() if (unknown := unknown_choices(state))} == {}
-    assert unknown_choices(State.read("/masks?mask_experiment=batchs&maskd=cross")) == ["maskd", "batchs"]
 
 
 def test_the_bundled_lessons_are_the_same_in_both_languages():
