@@ -12,7 +12,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.slow]
 def test_a_figure_of_the_laboratory_is_saved_as_it_is_seen(visit):
     page = visit().open()
     page.get_by_role("link", name="Tokens and positions", exact=True).click()
-    page.get_by_role("radio", name="Compare encodings").click()
+    page.get_by_role("radio", name="Position curves").click()
     files = page.locator(".vitrine.figure")
     expect(page.locator(".js-plotly-plot")).to_have_count(2)
     expect(page.locator(".js-plotly-plot").first.locator(".scatterlayer .trace")).not_to_have_count(0)

@@ -125,9 +125,9 @@ def choose_order(metrics: Sequence[str], place: DeltaGenerator) -> tuple[str, st
     """
     address = current_session().address
     options = [ORDERS[0], *metrics, ORDERS[-1]]
-    metric, order = (address.get(each) for each in (Choice.METRIC, Choice.ORDER))
-    metric = metric if metric in metrics else metrics[0]
-    wish = {"highest": metric, "lowest": "lowest"}.get(order or "", ORDERS[0])
+    named_metric, named_order = (str(address.get(each)) for each in (Choice.METRIC, Choice.ORDER))
+    metric = named_metric if named_metric in metrics else metrics[0]
+    wish = {"highest": metric, "lowest": "lowest"}.get(named_order, ORDERS[0])
     if st.session_state.get(Choice.ORDER, wish) not in options:
         st.session_state[Choice.ORDER] = wish
     named = {option: in_language(order_name(option)) for option in options}
@@ -140,10 +140,7 @@ def choose_order(metrics: Sequence[str], place: DeltaGenerator) -> tuple[str, st
         label_visibility="collapsed",
         width=300,
     )
-    if picked in metrics:
-        metric, order = picked, "highest"
-    else:
-        order = picked
+    metric, order = (picked, "highest") if picked in metrics else (metric, picked)
     for key, value, first in ((Choice.METRIC, metric, metrics[0]), (Choice.ORDER, order, ORDERS[0])):
         if value != first or address.get(key) is not None:
             address.set(key, value)

@@ -27,7 +27,7 @@ def page(model: TextModel) -> Views:
 def section_name(name: str) -> str:
     return {
         "tokens": _("Tokens"),
-        "laboratory": _("Compare encodings"),
+        "laboratory": _("Position curves"),
         "applied": _("In this model"),
         "order": _("Without positions"),
     }[name]

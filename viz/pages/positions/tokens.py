@@ -350,7 +350,10 @@ def section(model: TextModel, row: ChoiceRow) -> Views:
     around = row.choose(_("Plane"), ("text", "near"), "near", "plane", plane_choice) == "near"
     left, right = st.columns([11, 9], gap="medium")
     with left:
-        table, norms = st.container(), st.container()
+        table = st.container()
+        if quantity == "positions":
+            st.button(_("Position curves for any base, length and width"), on_click=_to_curves, type="tertiary")
+        norms = st.container()
     with right:
         near, plane = st.container(), st.container()
         explain(model, side)
@@ -374,6 +377,11 @@ def section(model: TextModel, row: ChoiceRow) -> Views:
         return rest
 
     return views
+
+
+def _to_curves() -> None:
+    """Show the part of the page with the curves of a formula."""
+    current_session().address.pending_choices["part"] = "laboratory"
 
 
 def token_formula(model: TextModel) -> str:

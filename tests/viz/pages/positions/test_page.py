@@ -204,3 +204,9 @@ def test_a_field_of_several_numbers_says_so_and_the_combination_that_is_drawn_al
     assert app.selectbox(key="code").options == ["base 10,000", "base 100"]
     sound(app.text_input(key="bases").set_value("50").run())
     assert "code" not in [each.key for each in app.selectbox]
+
+
+def test_the_positions_of_the_tokens_lead_to_the_curves(small):
+    app = page("tokens", vectors="positions")
+    next(each for each in app.button if each.label.startswith("Position curves")).click().run()
+    assert sound(app).query_params["part"] == "laboratory"
