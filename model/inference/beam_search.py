@@ -55,7 +55,11 @@ class SearchTree:
     def score(self, index: int) -> float:
         """Score up to a node: total / ((5 + length) / 6)^length_penalty (Wu et al., 2016, equation 14)."""
         node = self.nodes[index]
-        return node.total / math.pow((5 + node.length) / 6, self.length_penalty)
+        return self.score_of(node.total, node.length)
+
+    def score_of(self, total: float, length: int) -> float:
+        """Score of a text of so many tokens with this log-probability, whoever wrote it."""
+        return total / math.pow((5 + length) / 6, self.length_penalty)
 
     def ranked(self) -> list[int]:
         """Last nodes of the finished hypotheses, best first."""

@@ -52,7 +52,7 @@ def action(model: TextModel) -> tuple[Callable[[], None], str, str]:
     write_it = (
         write_target,
         _("Let it write") if training.is_task(current_session(), model) else _("Translate"),
-        _("Let the model write the target, and follow what you type"),
+        _("Let the model write the target by greedy decoding, and follow what you type"),
     )
     return {
         "encoder-decoder": write_it,

@@ -26,6 +26,9 @@ FATES = {
 }
 
 
+LONGEST = 60  # letters of a text in the sentence that compares two
+
+
 def tree_figure(inputs: Inputs, tree: SearchTree) -> BeamTree:
     """The candidates of each step, best first."""
     tokenizer = inputs.model.target_tokenizer
@@ -64,6 +67,28 @@ def tree_figure(inputs: Inputs, tree: SearchTree) -> BeamTree:
     above = caption(inputs, view_name("search"), "beam-search", alt=alt, about=about_tree(tree.length_penalty))
     words = {"continue": Message("Press to continue from it"), "score": Message("score")}
     return BeamTree(above, candidates, hypotheses, FATES, words=words)
+
+
+def compared(model: TextModel, tree: SearchTree, beam: int, greedy: Generation) -> str:
+    """What the search writes and what greedy decoding does of the same text, with their scores."""
+    best = tree.ranked()[0]
+    score = significant(tree.score(best))
+    texts = model.target_tokenizer.decode(tokens_to(tree, best)), greedy.text
+    searched, alone = (_short(each.replace("\n", "⏎")) for each in texts)
+    if texts[0] == texts[1]:
+        both = _("Beam {beam} and greedy decoding both write “{text}” (score {score}).")
+        return both.format(beam=beam, text=searched, score=score)
+    return _("Beam {beam} writes “{text}” (score {score}), greedy decoding “{greedy}” ({greedy_score}).").format(
+        beam=beam,
+        text=searched,
+        score=score,
+        greedy=alone,
+        greedy_score=significant(tree.score_of(greedy.log_probability, len(greedy.ids))),
+    )
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
 
 
 def tokens_to(tree: SearchTree, index: int) -> list[int]:

@@ -14,6 +14,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from model.analysis.logit_attribution import Part as LogitPart
 from model.inference.beam_search import SearchTree
+from model.inference.decoding import Generation
 from model.inference.text_model import TextModel
 from model.network.config import TWO_STACKS
 from viz.components.view import live
@@ -56,6 +57,7 @@ class Part(StrEnum):
     BEAM = "beam"
     TREE = "beam_tree"
     FOUND = "beam_found"
+    GREEDY = "greedy_text"
     EXPLANATION = "predictions_explanation"
     DATA = "predictions_data"
 
@@ -106,6 +108,8 @@ def show_positions(model: TextModel, row: ChoiceRow) -> Views:
         yield parts
 
         def rest() -> None:
+            if model.kind in TWO_STACKS:
+                places[0].caption(explaining.how_written())
             show_pin_note(places[2], subject)
             data_table(Part.DATA, lambda: positions.table(subject), "predictions", place=data, parts=parts)
 
@@ -229,7 +233,7 @@ def show_film(model: TextModel, row: ChoiceRow) -> Views:
 
 
 def show_search(model: TextModel, row: ChoiceRow) -> Views:
-    place = st.container()
+    above, place = st.container(), st.container()
     beam = int(choose(_("Beam"), BEAMS, "4", Part.BEAM, lambda width: _("beam {width}").format(width=width), row.place))
     explaining.search(Part.EXPLANATION)
     data = expander(Part.DATA, _("Data"))
@@ -241,6 +245,7 @@ def show_search(model: TextModel, row: ChoiceRow) -> Views:
         yield parts
 
         def rest() -> None:
+            above.text(beam_tree.compared(model, tree, beam, written_greedily(model)))
             if session.pin is not None:
                 place.caption(_("A pin keeps a trace and no search: this tree is that of the current text alone."))
             if len(tree.finished) > beam:
@@ -257,12 +262,24 @@ def searched(model: TextModel, beam: int) -> SearchTree:
     session = current_session()
     text, what_if, known = typed(Key.SOURCE, first_source(model)), session.what_if, session.memory.get(Part.FOUND)
     if known is None or known[0] is not model or known[1:4] != (text, beam, what_if.changes):
-        length = CONTINUED if model.kind == "decoder-only" else None
-        tree = what_if.generate(model, text, beam=beam, length=length).tree
+        tree = what_if.generate(model, text, beam=beam, length=length_of(model)).tree
         assert tree is not None
         known = session.memory[Part.FOUND] = (model, text, beam, what_if.changes, tree)
     search_tree: SearchTree = known[4]
     return search_tree
+
+
+def written_greedily(model: TextModel) -> Generation:
+    """Greedy decoding of the current text, which the search is compared with."""
+    session = current_session()
+    text, what_if = typed(Key.SOURCE, first_source(model)), session.what_if
+    made_of = model, text, what_if.changes
+    return session.cached(Part.GREEDY, made_of, lambda: what_if.generate(model, text, length=length_of(model)))
+
+
+def length_of(model: TextModel) -> int | None:
+    """Most tokens to write: a model that continues a text does not end by itself."""
+    return CONTINUED if model.kind == "decoder-only" else None
 
 
 @live

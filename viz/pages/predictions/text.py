@@ -34,6 +34,13 @@ def view_name(view: str) -> str:
     }[view]
 
 
+def how_written() -> str:
+    return _(
+        "What the model writes in the field above, in grey, is greedy decoding: the most probable token at each step. "
+        "The beam tree compares it with a search."
+    )
+
+
 def positions(key: str, model: TextModel) -> None:
     explanation(
         key,

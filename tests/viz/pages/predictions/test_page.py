@@ -10,6 +10,7 @@ from streamlit.testing.v1 import AppTest
 from torch.nn.modules.module import register_module_forward_pre_hook
 
 from model.checkpoints.load import open_checkpoint
+from model.inference.beam_search import Node, SearchTree
 from model.inference.decoding import Sampling
 from model.network.attention import MultiHeadAttention
 from model.text.tokenizer import MASK
@@ -19,6 +20,7 @@ from tests.viz.pages.positions.positions_page import one
 from tests.viz.small import looking, write_small
 from viz.i18n.format import significant
 from viz.pages.predictions import logit_lens, positions, sampling
+from viz.pages.predictions.beam_tree import compared
 from viz.pages.predictions.decoding_film import film_figure
 from viz.render.reader import Reader
 from viz.render.render import render
@@ -265,3 +267,23 @@ def test_no_text_breaks_it(small, text):
 
 def test_a_hostile_address_breaks_nothing(small):
     shown("<script>", temperature="nan", top_k="-1", top_p="[]", beam="99", shade="x", query="99999")
+
+
+def test_the_search_names_the_greedy_text_with_its_score_beside_its_own(small):
+    greedy, tree = small.generate(SOURCE), small.generate(SOURCE, beam=4).tree
+    sentence = compared(small, tree, 4, greedy)
+    assert sentence in [each.value for each in shown("search", source=SOURCE).text]
+    total = sum(greedy.log_probabilities)
+    for score in (tree.score(tree.ranked()[0]), tree.score_of(total, len(greedy.ids))):
+        assert significant(score) in sentence
+    alone = small.generate(SOURCE, beam=1, length=len(greedy.ids))
+    assert "both write" in compared(small, alone_tree(alone), 4, alone)
+
+
+def alone_tree(greedy) -> SearchTree:
+    """A search whose only hypothesis is the greedy text."""
+    nodes, total = [Node(-1, 0, 0.0, 0.0, 0, "kept")], 0.0
+    for number, (token, part) in enumerate(zip(greedy.ids, greedy.log_probabilities, strict=True)):
+        total += part
+        nodes.append(Node(number, token, part, total, number + 1, "kept"))
+    return SearchTree(0.6, nodes, [len(nodes) - 1])
