@@ -4,6 +4,7 @@
 import { element, newRoot, write } from "../web/elements.js";
 import { bus } from "../web/bus.js";
 import { newPopover } from "../web/popover.js";
+import { closeAtEscape } from "./explanations.js";
 import { answered, wholePage } from "./page_file.js";
 import { listen, present } from "./present.js";
 import { begin } from "./tour.js";
@@ -140,6 +141,7 @@ export default function ({ data: words, parentElement, setTriggerValue }) {
   write(root.heading, words.theme);
   THEMES.forEach((name, index) => write(root.themes.children[index], words[name]));
   listen(words);
+  closeAtEscape();
   write(root.present, words.present);
   root.present.title = words.presenting;
   root.beginClass = () => setTriggerValue("class", performance.now());

@@ -39,10 +39,6 @@ Views = Callable[["TextModel"], Drawing]
 
 SAVED_LINES = 400  # of the tables of an expander in a page file
 FIGURE = "explained_figure"
-# Room for an open explanation, at the right or, in a narrow window, below.
-ROOM = """<style>.stMain .block-container { padding-right: 23.1rem; }
-@media (max-width: 1199px) { .stMain .block-container { padding-right: 1.6rem; padding-bottom: 58dvh; } }
-@media (max-width: 640px) { .stMain .block-container { padding-right: 0.8rem; } }</style>"""
 LINES, SOURCE = 22, 440  # of code: longer ones scroll in a place of so many pixels
 
 
@@ -81,8 +77,6 @@ def explanation(key: str, plain: str, formulas: Sequence[str], text: str, *ran: 
     if not explained.open and not current_session().saving:
         return
     with explained:
-        if explained.open:
-            st.html(ROOM)
         _explain(key, plain, formulas, symbols, text, ran)
 
 
@@ -102,7 +96,6 @@ def explain_figure(session: Session) -> None:
         row = st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center")
         row.markdown(f"**{_('What am I looking at?')}**", width="content")
         row.button(_("Close"), key=f"{FIGURE}_close", type="tertiary", on_click=close)
-        st.html(ROOM)
         plain, symbols = in_turn(about.sentence, in_language(about.meaning)), in_language(about.symbols)
         _explain(FIGURE, plain, about.formulas, symbols, "", about.ran)
 
