@@ -306,6 +306,7 @@ class NodeHeader(TypedDict):
     fate: str
     probability: float
     open: NotRequired[bool]
+    greedy: NotRequired[bool]
 
 
 class HypothesisHeader(TypedDict):

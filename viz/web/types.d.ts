@@ -389,6 +389,7 @@ interface NodeHeader {
   fate: string;
   probability: number;
   open?: boolean;
+  greedy?: boolean;
 }
 
 interface HypothesisHeader {

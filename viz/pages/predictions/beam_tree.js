@@ -2,15 +2,15 @@
 // scrolls in a frame of its own, in which the first column stays.
 
 import { unpack } from "../../web/bytes.js";
-import { element, firstIn, lastIn, newRoot, shorten, write } from "../../web/elements.js";
+import { element, ending, firstIn, lastIn, newRoot, shorten, write } from "../../web/elements.js";
 import { exact, significant } from "../../web/numbers.js";
 import { shown } from "../../web/chips.js";
 import { addFiles, showFiles } from "../../web/picture.js";
 
 const ROW = 32;
 const HIGH = 26; // of a node
-const BETWEEN = 18; // columns
-const WIDE = { characters: 74, words: 112 }; // nodes: of tokens of a few letters, and of longer ones
+const BETWEEN = 18; // columns, at least
+const WIDE = { least: 74, most: 164, letter: 8, sign: 14, digit: 7.2, around: 26 }; // nodes; a sign is a letter of Chinese
 
 /** @param {HTMLElement} parentElement */
 function build(parentElement) {
@@ -28,6 +28,13 @@ function build(parentElement) {
   root.told.setAttribute("aria-live", "polite");
   root.list = root.appendChild(element("ol", "hypotheses"));
   addFiles(root, () => root, treeLines);
+  const sizes = new ResizeObserver(() => {
+    if (!root.data || root.classList.contains("whole")) return;
+    showNodes(root);
+    tell(root, root.best);
+  });
+  sizes.observe(root.scroll);
+  root.stop = () => sizes.disconnect();
   // Files have all of the tree.
   const { arrange, draw } = root.kind;
   root.kind.arrange = () => {
@@ -41,8 +48,22 @@ function build(parentElement) {
   return root;
 }
 
+// A node has room for its token beside its number.
+/** @param {NodeHeader} header */
+function roomOf({ label, probability }) {
+  const letters = [...shown(label)].map((letter) => (letter >= "⺀" ? WIDE.sign : WIDE.letter));
+  return WIDE.around + letters.reduce((sum, each) => sum + each, 0) + WIDE.digit * significant(probability).length;
+}
+
 /** @param {NodeHeader[]} nodes */
-const wideOf = (nodes) => (nodes.some(({ label }) => [...label].length > 4) ? WIDE.words : WIDE.characters);
+const wideOf = (nodes) => Math.ceil(Math.min(WIDE.most, Math.max(WIDE.least, ...nodes.slice(1).map(roomOf))));
+
+// From one column to the next: the last that is seen is whole.
+/** @param {number} wide @param {number} steps @param {number} seen */
+function columnOf(wide, steps, seen) {
+  const whole = Math.floor((seen - 8 + BETWEEN) / (wide + BETWEEN));
+  return whole > 1 && whole < steps ? Math.floor((seen - 8 - wide) / (whole - 1)) : wide + BETWEEN;
+}
 /** @param {NodeHeader} header */
 const topOf = ({ row }) => row * ROW + 4;
 
@@ -81,7 +102,8 @@ function showNodes(root) {
   const { nodes, words } = root.data;
   const count = nodes.length - 1;
   const wide = wideOf(nodes);
-  const column = wide + BETWEEN;
+  const steps = Math.max(0, ...nodes.map((/** @type {any} */ { step }) => step));
+  const column = columnOf(wide, steps, root.scroll.clientWidth);
   /** @param {any} given */
   const leftOf = ({ step }) => (step - 1) * column + 4;
   while (root.nodes.length > count) root.nodes.pop().remove();
@@ -92,7 +114,7 @@ function showNodes(root) {
     const made = root.nodes[at];
     const layer = node.step === 1 ? root.first : root.rest;
     if (made.parentElement !== layer) layer.appendChild(made);
-    made.className = `node ${node.fate}`;
+    made.className = `node ${node.fate}${node.greedy ? " greedy" : ""}`;
     made.style.left = `${leftOf(node)}px`;
     made.style.width = `${wide}px`;
     made.style.top = `${topOf(node)}px`;
@@ -108,9 +130,8 @@ function showNodes(root) {
     line.setAttribute("d", `M${x1} ${y1}C${(x1 + x2) / 2} ${y1} ${(x1 + x2) / 2} ${middle} ${x2} ${middle}`);
     line.setAttribute("class", node.fate);
   });
-  const steps = Math.max(0, ...nodes.map((/** @type {any} */ { step }) => step));
   const rows = Math.max(0, ...nodes.slice(1).map((/** @type {NodeHeader} */ { row }) => row + 1));
-  root.plane.style.width = `${steps * column}px`;
+  root.plane.style.width = `${(steps - 1) * column + wide + 8}px`;
   root.plane.style.height = `${rows * ROW + 4}px`;
   root.first.style.width = root.scroll.style.scrollPaddingLeft = `${wide + 8}px`;
 }
@@ -139,9 +160,10 @@ function showHypotheses(root) {
 
 /** @param {any} root */
 function showLegend(root) {
-  const { legend } = root.data;
-  shorten(root.legend, legend.length);
-  legend.forEach((/** @type {any} */ { fate, name }, /** @type {number} */ index) => {
+  const { legend, words } = root.data;
+  const keys = [...legend, { fate: "greedy", name: words.greedy }];
+  shorten(root.legend, keys.length);
+  keys.forEach((/** @type {any} */ { fate, name }, /** @type {number} */ index) => {
     const made = root.legend.children[index] ?? root.legend.appendChild(element("span"));
     made.className = `key ${fate}`;
     write(made, name);
@@ -172,4 +194,5 @@ export default function ({ data, parentElement, setTriggerValue }) {
   tell(root, root.best);
   showFiles(root, root.data);
   root.dataset.painted = root.data.stamp;
+  return ending(root);
 }

@@ -25,6 +25,8 @@ FATES = {
     "cut": Message("cut from the beam"),
 }
 
+GREEDY = Message("what greedy search writes")
+
 
 LONGEST = 60  # letters of a text in the sentence that compares two
 
@@ -36,6 +38,7 @@ def tree_figure(inputs: Inputs, tree: SearchTree) -> BeamTree:
     def text(index: int) -> str:
         return tokenizer.decode(tokens_to(tree, index)).replace("\n", "⏎")
 
+    greedy = set(greedy_path(tree))
     candidates = [Candidate(-1, 0, 0, "", "kept", 1.0)]
     rows: Counter[int] = Counter()
     for index, node in enumerate(tree.nodes[1:], start=1):
@@ -50,8 +53,9 @@ def tree_figure(inputs: Inputs, tree: SearchTree) -> BeamTree:
             Candidate(
                 *(node.parent, node.length, rows[node.length], tokenizer.label(node.token), node.fate),
                 exp(node.log_probability),
-                joined(" · ", sentence, FATES[node.fate]),
+                joined(" · ", sentence, FATES[node.fate], GREEDY if index in greedy else ""),
                 can_take(inputs.model, tree, index),
+                index in greedy or None,
                 *(node.log_probability, node.total, score),
             )
         )
@@ -65,10 +69,11 @@ def tree_figure(inputs: Inputs, tree: SearchTree) -> BeamTree:
     )
     hypotheses = [{"node": index, "text": text(index), "score": tree.score(index)} for index in ranked]
     above = caption(inputs, view_name("search"), "beam-search", alt=alt, about=about_tree(tree.length_penalty))
-    words = {"continue": Message("Press to continue from it"), "score": Message("score")}
+    words = {"continue": Message("Press to continue from it"), "score": Message("score"), "greedy": GREEDY}
     return BeamTree(above, candidates, hypotheses, FATES, words=words)
 
 
+<<<<<<< HEAD
 def compared(model: TextModel, tree: SearchTree, beam: int, greedy: Generation) -> str:
     """What the search writes and what greedy decoding does of the same text, with their scores."""
     best = tree.ranked()[0]
@@ -89,6 +94,17 @@ def compared(model: TextModel, tree: SearchTree, beam: int, greedy: Generation) 
 
 def _short(text: str) -> str:
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
+=======
+def greedy_path(tree: SearchTree) -> list[int]:
+    """Nodes of the most probable token at each step, as far as the beam holds them."""
+    following = {(node.parent, node.token): index for index, node in enumerate(tree.nodes)}
+    path = [0]
+    while choices := tree.nodes[path[-1]].choices:
+        path.append(following.get((path[-1], choices[0][0]), -1))
+        if path[-1] < 0:
+            return path[1:-1]
+    return path[1:]
+>>>>>>> 0d45076c (The beam tree cuts no token and marks what greedy search writes; the film's lines pass behind tokens)
 
 
 def tokens_to(tree: SearchTree, index: int) -> list[int]:

@@ -190,7 +190,7 @@ def grouped_frame(frame: Frame, crossed: bool, source: Pieces | None, text: Piec
 @dataclass(frozen=True)
 class Candidate:
     """Node of a search's tree: the parent's number, step and row, its token and what became of it; open: the text can
-    go on from it. total: log-probability of all from the first token on.
+    go on from it. total: log-probability of all from the first token on. greedy: greedy search writes it too.
     """
 
     parent: int
@@ -201,6 +201,7 @@ class Candidate:
     probability: float
     sentence: str = ""
     open: bool | None = None
+    greedy: bool | None = None
     log_probability: float = 0.0
     total: float = 0.0
     score: float = 0.0

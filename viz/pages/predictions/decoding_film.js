@@ -96,16 +96,12 @@ function show(root) {
   showChips(root.written, [...before, frame.label], [...context.special.slice(0, before.length), frame.special], before.length ? ofTokens(side) : "");
   [...root.written.children].forEach((chip, index) => chip.classList.toggle("newest", index === before.length));
   const weights = rowOf(root);
-  const top = root.film.top;
   [...root.source.children].forEach((chip, index) => {
     const weight = weights[index];
     const missing = Number.isNaN(weight);
     chip.classList.toggle("missing", missing);
-    chip.style.background = missing
-      ? ""
-      : root.film.difference
-        ? signedColour(weight, top, 0.6, DIFFERENCE)
-        : `rgba(${HUE.join(",")},${0.62 * weight})`;
+    const { colour, share } = lookOf(root.film, weight);
+    chip.style.backgroundColor = missing ? "" : `color-mix(in srgb, ${colour} ${(62 * share).toFixed(2)}%, var(--st-background-color))`;
     chip.title = `${source.labels[index]} · ${missing ? words.missing : `${words.weight} ${exact(weight)}`}`;
   });
   write(root.sentence, frame.sentence);
@@ -126,10 +122,16 @@ function rowOf(root) {
   return arrays[0].subarray(from, from + frames[root.frame].sees);
 }
 
+// Colour of a weight, and how strong it is, 0 to 1.
+/** @param {any} film @param {number} weight */
+function lookOf({ difference, top }, weight) {
+  const share = Number.isFinite(weight) ? Math.min(1, Math.abs(weight) / (difference ? top || 1 : 1)) : 0;
+  return { colour: difference ? signedColour(weight, 1e-9, 1, DIFFERENCE) : `rgb(${HUE.join(",")})`, share };
+}
+
 // From the new token to what it looks at, the stronger the more.
 /** @param {any} root */
 function drawLinks(root) {
-  const { difference, top } = root.film;
   const corner = root.looks.getBoundingClientRect();
   const newest = lastIn(root.written);
   if (!corner.width || !newest) return;
@@ -143,9 +145,9 @@ function drawLinks(root) {
     const [x2, y2] = [to.left + to.width / 2 - corner.left, to.top - corner.top];
     const middle = (y1 + y2) / 2;
     const link = root.links.children[index];
-    const share = Number.isFinite(weights[index]) ? Math.abs(weights[index]) / (difference ? top || 1 : 1) : 0;
+    const { colour, share } = lookOf(root.film, weights[index]);
     link.setAttribute("d", `M${x1} ${y1}C${x1} ${middle} ${x2} ${middle} ${x2} ${y2}`);
-    link.setAttribute("stroke", difference ? signedColour(weights[index], 1e-9, 1, DIFFERENCE) : `rgb(${HUE.join(",")})`);
+    link.setAttribute("stroke", colour);
     link.setAttribute("stroke-opacity", share < 0.01 ? 0 : Math.min(1, 0.15 + share));
     link.setAttribute("stroke-width", 1 + 4 * share);
   });

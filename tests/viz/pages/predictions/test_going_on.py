@@ -27,6 +27,9 @@ def test_the_beam_search_runs_once_and_only_where_it_is_shown(small, monkeypatch
     assert [each["score"] for each in data["hypotheses"]] == [tree.score(index) for index in tree.ranked()]
     columns = {(node["step"], node["row"]) for node in data["nodes"]}
     assert len(columns) == len(tree.nodes)  # no two in one place
+    greedy = [node.token for node, header in zip(tree.nodes, data["nodes"], strict=True) if header.get("greedy")]
+    assert greedy
+    assert greedy == before(small, SOURCE).ids[: len(greedy)]
 
 
 def test_the_beam_search_is_that_of_the_changed_model(small):
