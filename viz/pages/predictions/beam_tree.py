@@ -25,7 +25,7 @@ FATES = {
     "cut": Message("cut from the beam"),
 }
 
-GREEDY = Message("what greedy search writes")
+GREEDY = Message("what greedy decoding writes")
 
 
 LONGEST = 60  # letters of a text in the sentence that compares two
@@ -73,7 +73,6 @@ def tree_figure(inputs: Inputs, tree: SearchTree) -> BeamTree:
     return BeamTree(above, candidates, hypotheses, FATES, words=words)
 
 
-<<<<<<< HEAD
 def compared(model: TextModel, tree: SearchTree, beam: int, greedy: Generation) -> str:
     """What the search writes and what greedy decoding does of the same text, with their scores."""
     best = tree.ranked()[0]
@@ -94,7 +93,8 @@ def compared(model: TextModel, tree: SearchTree, beam: int, greedy: Generation) 
 
 def _short(text: str) -> str:
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
-=======
+
+
 def greedy_path(tree: SearchTree) -> list[int]:
     """Nodes of the most probable token at each step, as far as the beam holds them."""
     following = {(node.parent, node.token): index for index, node in enumerate(tree.nodes)}
@@ -104,7 +104,6 @@ def greedy_path(tree: SearchTree) -> list[int]:
         if path[-1] < 0:
             return path[1:-1]
     return path[1:]
->>>>>>> 0d45076c (The beam tree cuts no token and marks what greedy search writes; the film's lines pass behind tokens)
 
 
 def tokens_to(tree: SearchTree, index: int) -> list[int]:

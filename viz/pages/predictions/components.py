@@ -190,7 +190,7 @@ def grouped_frame(frame: Frame, crossed: bool, source: Pieces | None, text: Piec
 @dataclass(frozen=True)
 class Candidate:
     """Node of a search's tree: the parent's number, step and row, its token and what became of it; open: the text can
-    go on from it. total: log-probability of all from the first token on. greedy: greedy search writes it too.
+    go on from it. total: log-probability of all from the first token on. greedy: greedy decoding writes it too.
     """
 
     parent: int
