@@ -82,11 +82,11 @@ def test_every_text_has_a_contrast_of_4_5(visit, model, scheme, kind):
 @pytest.mark.slow
 def test_the_browsers_language_is_the_first_one(visit, model):
     page = visit(locale="zh-CN").open(layer="0", head="0")
-    expect(page.locator('input[aria-label="源文"]')).to_have_value(FIRST_SOURCE)
+    expect(page.locator('input[aria-label="原文"]')).to_have_value(FIRST_SOURCE)
     expect(page.get_by_text("第 1 层，第 1 头")).to_be_visible()
     expect(page.locator(".badge").first).to_contain_text("每行之和为 1")
     expect(page.locator(".vitrine.stages th").nth(1)).to_contain_text("分数")
-    assert "".join(texts(figure(page))[:7]) == "键（被看）查询（在看）"  # the second one letter by letter, upright
+    assert "".join(texts(figure(page))[:9]) == "键（被关注的词元）查询（当前词元）"  # the 2nd upright, letter by letter
     for word in ("Source", "Target", "Attention", "Translate", "Encoder", "query", "entropy", "rows sum"):
         assert page.get_by_text(word, exact=True).count() == 0, word
 
@@ -95,14 +95,14 @@ def test_the_browsers_language_is_the_first_one(visit, model):
 def test_the_language_can_be_switched_and_is_kept(visit, model):
     page = visit().open()
     page.get_by_text("中文", exact=True).click()
-    expect(page.locator('input[aria-label="源文"]')).to_have_value(FIRST_SOURCE)
+    expect(page.locator('input[aria-label="原文"]')).to_have_value(FIRST_SOURCE)
     expect(page.get_by_text("一个查询，逐步计算")).to_be_visible()
     page.wait_for_url("**language=zh*")
-    page.locator('input[aria-label="源文"]').fill("I am a teacher.")
+    page.locator('input[aria-label="原文"]').fill("I am a teacher.")
     expect_painted(page, model, "I am a teacher.")
     expect(page.get_by_text("一个查询，逐步计算")).to_be_visible()
     page.reload()
-    expect(page.locator('input[aria-label="源文"]')).to_have_value("I am a teacher.")
+    expect(page.locator('input[aria-label="原文"]')).to_have_value("I am a teacher.")
 
 
 @pytest.mark.slow

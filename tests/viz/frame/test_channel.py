@@ -353,7 +353,7 @@ def test_each_session_is_drawn_in_its_language(session, monkeypatch):
 
     async def use() -> None:
         async with opened(session.token) as one, opened(other.token) as two:
-            for edit, (window, label) in enumerate(((one, "Source"), (two, "源文"), (one, "Source")), 1):
+            for edit, (window, label) in enumerate(((one, "Source"), (two, "原文"), (one, "Source")), 1):
                 type_in(window, OTHER, edit)
                 assert (await window.view("source"))["label"] == label
 
