@@ -15,7 +15,7 @@ const PHONE = "(max-width: 640px)";
 /** @param {Root} root */
 function placeHeader(root) {
   const { bar, cluster } = root;
-  if (!bar) return;
+  if (!bar || !cluster.offsetWidth) return; // while a page is changed the line is not laid out
   const above = cluster.getBoundingClientRect().top - bar.getBoundingClientRect().top - AROUND;
   const sticky = bar.parentElement;
   sticky.style.top = root.opened ? "0px" : `${-Math.max(0, above)}px`;
@@ -345,7 +345,8 @@ function showChanged(parent, { text, refused, words }, restore) {
   if (refused) made.push(element("span", "refused", refused));
   if (text) {
     const note = element("span", "what");
-    note.append(element("b", "", `⚠ ${words.changed} `), element("bdi", "", text));
+    const said = note.appendChild(element("span"));
+    said.append(element("b", "", `⚠ ${words.changed} `), element("bdi", "", text));
     note.title = `${text} — ${words.explanation}`;
     const button = element("button", "act", words.restore);
     button.type = "button";

@@ -135,7 +135,7 @@ function arrange({ rows, columns, scale, texts, valued, highest, large, square, 
   let [wide, turn] = [0, 0];
   for (let attempt = 0; attempt < 2; attempt++) {
     wide = whole(Math.min(texts || large ? 120 : 64, Math.max(0.05, (width - left - right) / count.columns)));
-    turn = widest + 6 <= wide ? 0 : wide >= 1.3 * FONT ? -45 : -90;
+    turn = widest + 6 <= wide ? 0 : wide >= 1.5 * FONT ? -45 : -90; // slanted ones stand 0.71 of that apart
     // A slanted label of one of the last columns reaches out to the right.
     const reach = widths.map((label, column) => 0.71 * (label + FONT) - (count.columns - column - 0.5) * wide);
     right = turn === -45 ? Math.max(bar, ...reach) : bar;

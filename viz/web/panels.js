@@ -22,6 +22,7 @@ const [ABOVE, BELOW] = [60, 34]; // pixels over the rows of a large panel, and f
 const LARGEST = 72; // of a cell in a large figure
 const LABELLED = 24; // rows that a large figure has room for, with a label each
 const LEGIBLE = 12; // pixels of a row with a label, where each has one
+const ROW = 16; // of a large figure, where it may be so high: labels stand apart, a marked one too
 const APART = 15; // of labels where not each row has one
 const SMALL = 3; // cells of fewer pixels are painted as one picture
 const SEEN = `rgba(${HUE.join(",")},0.42)`;
@@ -143,7 +144,7 @@ function arrangePanels(header, width, ratio, measure) {
     const noted = shapes.some(({ index }) => panels[index].note) ? 16 : 0;
     const beneath = shapes.some(({ index }) => panels[index].scale) ? BELOW : 0;
     const usual = Math.min(cell, Math.max(widest, Math.min(16, 380 / most)), Math.max(420 / most, 1.5));
-    const high = whole(large && innerWidth >= PHONE ? Math.min(LARGEST, Math.max(Math.min(LEGIBLE, 380 / most), (largeHeight() / lines.length - 18 - noted - above - beneath) / most)) : usual);
+    const high = whole(large && innerWidth >= PHONE ? Math.min(LARGEST, Math.max(Math.min(ROW, 380 / most), (largeHeight() / lines.length - 18 - noted - above - beneath) / most)) : usual);
     let x = 0;
     for (const shape of shapes) {
       const start = x + shape.left;

@@ -163,10 +163,17 @@ def _largest_change(comparison: Comparison, block: Block) -> tuple[str, str]:
     )
 
 
-def last_prediction(trace: Trace, model: TextModel) -> int:
-    """The position whose prediction is shown unless another is chosen: the first hidden token, else the last."""
-    guesses = model.guesses(trace, 1)
-    return guesses[0].place if guesses else len(trace["output.logits"]) - 1
+def predicted_place(trace: Trace, model: TextModel, query: int | None = None) -> int:
+    """The position whose prediction is shown: the chosen one, else the first hidden token, else the last. Where tokens
+    are hidden it is one of these.
+    """
+    hidden = [guess.place for guess in model.guesses(trace, 1)]
+    if model.kind == "encoder-only" and hidden:
+        return query if query in hidden else hidden[0]
+    last = len(trace["output.logits"]) - 1
+    if query is not None:
+        return min(query, last)
+    return hidden[0] if hidden else last
 
 
 def predictions(trace: Trace, comparison: Comparison | None, model: TextModel, place: int) -> dict[str, Any]:

@@ -189,6 +189,7 @@ function showPanel(root) {
   write(panel.hint, words.pointed);
   panel.hint.hidden = Boolean(block);
   panel.classList.toggle("of-block", Boolean(block));
+  panel.classList.toggle("at-right", Boolean(block) && about.box[0] + about.box[2] / 2 < root.canvas.clientWidth / 2);
   panel.large.hidden = panel.cell.hidden = head === null;
   panel.go.hidden = !block;
   if (block) write(panel.go, block.open);

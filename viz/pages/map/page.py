@@ -84,12 +84,11 @@ def page(model: TextModel) -> Views:
 
 
 def model_map(inputs: Inputs, pictures: Pictures, query: int | None = None, scale: str = SCALES[0]) -> ModelMap:
-    """The model block by block. query: position whose prediction is shown, see `last_prediction`."""
+    """The model block by block. query: position whose prediction is shown, see `predicted_place`."""
     model, trace, comparison = inputs.model, inputs.trace, inputs.comparison
     block_list, guess = blocks(trace), of_blocks.NOTHING
     if model.predicts:
-        last = of_blocks.last_prediction(trace, model)
-        chosen = last if query is None else min(query, len(trace["output.logits"]) - 1)
+        chosen = of_blocks.predicted_place(trace, model, query)
         guess = of_blocks.predictions(trace, comparison, model, chosen)
         guess |= {"position": place_of(pictures.merged.get(guess["side"]), guess["position"])}
     note = Message("matrix products on this input: {flops}", flops=flops_text(total_flops(trace, block_list)))
