@@ -138,7 +138,7 @@ def choose_order(metrics: Sequence[str], place: DeltaGenerator) -> tuple[str, st
         key=Choice.ORDER,
         format_func=named.__getitem__,
         label_visibility="collapsed",
-        width=360,
+        width=330,
     )
     metric, order = (picked, "highest") if picked in metrics else (metric, picked)
     for key, value, first in ((Choice.METRIC, metric, metrics[0]), (Choice.ORDER, order, ORDERS[0])):
