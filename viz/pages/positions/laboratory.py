@@ -140,6 +140,7 @@ def experiment_name(name: str) -> str:
 def show(place: DeltaGenerator, picture: Picture, name: str, number: int) -> None:
     """A figure under its title and the menu of its files."""
     config = {"displaylogo": False, "modeBarButtonsToRemove": ["toImage"]}  # the menu has it, and CSV too
+    picture.figure.update_layout(dragmode=False)  # a swipe scrolls the page: plotly's bar has zooming and its reset
     with place.container(key=f"lab_{number}", gap="xsmall"):
         files(picture, name, f"positions-{name}-{number + 1}", f"lab_files_{number}")()
         st.plotly_chart(picture.figure, theme="streamlit", alt=picture.alt, config=config, key=f"lab_{picture.title}")
