@@ -24,8 +24,9 @@ class Heatmap(Figure):
     row and a column stand for, if not 1. highest, wanted: CSS pixels of all rows together, where those are thin, or
     the text is short. large: it is the page's large figure, and as high as the window lets it be. square: cells as
     high as wide. column: a framed column. texts: words inside the cells; texts_title: of their column in the table.
-    valued: below the words stand the values. cell_titles: of the table's columns for row, column and value, where
-    axes and scale are called otherwise. unchanged: the caption's note where no value differs from the pinned one.
+    ranked: columns are ranks, of which a narrow window shows the first, so that words stay legible. valued: below
+    the words stand the values. cell_titles: of the table's columns for row, column and value, where axes and scale are
+    called otherwise. unchanged: the caption's note where no value differs from the pinned one.
     """
 
     values: Values
@@ -41,6 +42,7 @@ class Heatmap(Figure):
     large: bool = False
     square: bool = False
     texts: Sequence[str] | None = None
+    ranked: bool | None = None
     valued: bool | None = None
     texts_title: str = ""
     cell_titles: Sequence[str] = ()

@@ -73,7 +73,7 @@ class HeatmapRenderer(Renderer[Heatmap]):
     def shape(self) -> dict[str, Any]:
         figure = self.figure
         shape = {"column": figure.column, "square": figure.square, "cells": "cell" in self.answered}
-        names = ("tokens", "block", "highest", "wanted", "texts", "valued")
+        names = ("tokens", "block", "highest", "wanted", "texts", "ranked", "valued")
         some = {name: value for name in names if (value := getattr(figure, name)) is not None}
         sides = {name: attributes(getattr(figure, name)) for name in ("rows", "columns", "scale")}
         flags = {"odd": self.odd, "large": figure.large}

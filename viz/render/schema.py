@@ -93,6 +93,7 @@ class HeatmapHeader(PlotHeader):
     wanted: NotRequired[int]
     large: NotRequired[bool]
     texts: NotRequired[list[str]]
+    ranked: NotRequired[bool]
     valued: NotRequired[bool]
     odd: NotRequired[int]
     error: NotRequired[float]

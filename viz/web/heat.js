@@ -22,6 +22,8 @@ function labelAt({ places }, position, block) {
 
 const LOWEST = 72; // of the colour bar: room for its title
 const UNDER_TEXT = 0.62; // how strong colours are where cells hold words: these stay legible in both themes
+const NARROW = 480; // width of a figure on a phone
+const LETTERS = "✓ abc…"; // the least that a cell shows of its words, where columns can be left out for it
 const LOWEST_ROW = 16; // of such a figure: what has more rows than the window has room for is higher
 const BAR = { gap: 14, width: 10, room: 6 };
 
@@ -69,13 +71,13 @@ function drawCells(pen, place, view) {
   const hatched = (cell) => !visible[cell] || (Number.isNaN(values[cell]) && visible[cell] !== ODD);
   if (small) {
     const picture = pictureOfCells(view, colours);
-    pen.picture(picture, [0, 0, picture.width, picture.height], x(0), y(0), x(count.columns) - x(0), y(count.rows) - y(0));
+    pen.picture(picture, [0, 0, count.columns, picture.height], x(0), y(0), x(count.columns) - x(0), y(count.rows) - y(0));
   }
   for (let row = 0; row < count.rows; row++) {
     for (let column = 0, end; column < count.columns; column = end) {
-      const cell = row * count.columns + column;
+      const cell = row * header.columns.labels.length + column;
       end = column + 1;
-      if (small) while (hatched(cell) && end < count.columns && hatched(row * count.columns + end)) end++;
+      if (small) while (hatched(cell) && end < count.columns && hatched(row * header.columns.labels.length + end)) end++;
       /** @type {Rect} */
       const box = [x(column), y(row), x(end) - x(column) - gap, y(row + 1) - y(row) - gap];
       if (hatched(cell)) pen.hatch(...box);
@@ -117,11 +119,9 @@ function rounded(value) {
 
 // Where everything goes in the width there is. measure: how wide a label will be drawn.
 /** @param {HeatmapHeader} header @param {number} width @param {number} ratio @param {Measure} measure */
-function arrange({ rows, columns, scale, texts, valued, highest, large, square, odd, wanted = 0 }, width, ratio, measure) {
+function arrange({ rows, columns, scale, texts, ranked, valued, highest, large, square, odd, wanted = 0 }, width, ratio, measure) {
   const names = { rows: rows.labels.map(shortened), columns: columns.labels.map(shortened) };
   const count = { rows: names.rows.length, columns: names.columns.length };
-  const widths = names.columns.map(measure);
-  const widest = Math.max(...widths);
   const marks = marksOf(scale, count.rows < 4 ? 2 : 5);
   const markWidth = Math.max(...marks.map(([, text]) => measure(text)));
   /** @param {number} length */
@@ -131,6 +131,9 @@ function arrange({ rows, columns, scale, texts, valued, highest, large, square, 
   // Cells are alike where they are a whole number of the screen's pixels; very small ones share what there is.
   /** @param {number} length */
   const whole = (length) => (length * ratio < 6 ? length : Math.floor(length * ratio) / ratio);
+  if (ranked) names.columns.length = count.columns = Math.min(count.columns, Math.max(1, Math.floor((width - left - bar) / (measure(LETTERS) + 6))));
+  const widths = names.columns.map(measure);
+  const widest = Math.max(...widths);
   let right = bar;
   let [wide, turn] = [0, 0];
   for (let attempt = 0; attempt < 2; attempt++) {
@@ -145,7 +148,9 @@ function arrange({ rows, columns, scale, texts, valued, highest, large, square, 
   // At least as long as what is written beside it; then few rows are higher.
   const beside = Math.max(LOWEST, measure(scale.title), measure(rows.title));
   const some = Math.max(wide, 22, beside / count.rows, wanted / count.rows);
-  const named = turn === -90 ? spread(count.columns, wide, FONT + 1) : { every: turn ? spread(count.columns, FONT + 1, FONT + 1).every : 1, levels: 1 };
+  const steps = spread(count.columns, wide, FONT + 1);
+  const thinned = width < NARROW && names.columns.every((name) => /^\d+$/.test(name)); // numbers in steps are not read
+  const named = turn === -90 ? (thinned ? { every: steps.every * steps.levels, levels: 1 } : steps) : { every: turn ? spread(count.columns, FONT + 1, FONT + 1).every : 1, levels: 1 };
   const top = snap(34 + (turn === 0 ? FONT : turn === -45 ? 0.71 * (widest + FONT) : named.levels * (widest + 6) - 6));
   const filling = Math.max(Math.min(least, LOWEST_ROW), Math.min(110, (largeHeight() - top) / count.rows));
   const usual = Math.min(some, Math.max(tall, Math.min(64, beside / count.rows)), least);
@@ -199,7 +204,7 @@ function draw(pen, place, { header, values, visible, chosen, column: chosenColum
   const { tokens } = header;
   tokens?.places.forEach((token, cell) => {
     if (token < 0 || token !== lit[tokens.side]) return;
-    around(Math.floor(cell / count.columns), cell % count.columns, 1, { width: gap + 1, colour: MARK });
+    around(Math.floor(cell / columns.labels.length), cell % columns.labels.length, 1, { width: gap + 1, colour: MARK });
   });
   for (const [row, column] of framed) if (row < count.rows && column < count.columns) around(row, column, 1, { width: 3, colour: MARK });
   if (pointed.row >= 0) around(pointed.row, pointed.column, 1, {});

@@ -86,6 +86,7 @@ interface HeatmapHeader {
   wanted?: number;
   large?: boolean;
   texts?: string[];
+  ranked?: boolean;
   valued?: boolean;
   odd?: number;
   error?: number;
@@ -115,6 +116,7 @@ interface LinesHeader {
   wanted?: number;
   large?: boolean;
   texts?: string[];
+  ranked?: boolean;
   valued?: boolean;
   odd?: number;
   error?: number;

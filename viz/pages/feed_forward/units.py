@@ -296,8 +296,10 @@ def unit_finding(inputs: Inputs, chosen: Chosen, values: Tensor) -> tuple[str, s
     own = float(sizes[:, chosen.unit].max())
     if own == float(sizes[:, strongest].max()):
         return Message("Unit {unit} is the strongest, at {token}: {value}", **largest(chosen.unit)), ""
-    note = Message("strongest: unit {unit}, at {token} {value}", **largest(strongest))
-    return Message("Unit {unit} is strongest at {token}: {value}", **largest(chosen.unit)) if own >= 0 else "", note
+    note = Message("of all units the strongest: {unit}, at {token} {value}", **largest(strongest))
+    if own < 0:
+        return "", note
+    return Message("The chosen unit {unit} is strongest at {token}: {value}", **largest(chosen.unit)), note
 
 
 def goes_through(inputs: Inputs, chosen: Chosen) -> NDArray[np.bool_]:

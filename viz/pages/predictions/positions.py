@@ -116,7 +116,9 @@ def top_map(subject: Subject) -> Heatmap:
     rows = subject.axis(Message("position → actual token") if subject.shift else Message("position"))
     columns = Axis(Message("rank"), [str(rank + 1) for rank in range(tokens.shape[1])], "rank")
     chosen, title = subject.chosen, Message("token")
-    return Heatmap(above, values, rows, columns, scale, chosen=chosen, texts=texts, texts_title=title, large=True)
+    return Heatmap(
+        *(above, values, rows, columns, scale), chosen=chosen, texts=texts, texts_title=title, ranked=True, large=True
+    )
 
 
 def position_ranking(subject: Subject) -> Ranking:

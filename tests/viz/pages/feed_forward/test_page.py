@@ -73,8 +73,8 @@ def test_units_are_paged_in_order_and_none_is_left_out(tmp_path):
     other = maps[0].caption  # of the chosen unit, which is another
     at = np.abs(units[:, units_of(inputs).unit]).argmax()
     own = word(inputs.trace.source_tokens[at]), significant(float(units[at, units_of(inputs).unit]))
-    assert str(other.finding) == "Unit {} is strongest at {}: {}".format(units_of(inputs).unit + 1, *own)
-    assert str(other.note) == f"strongest: unit {unit + 1}, at {named} {value}"
+    assert str(other.finding) == "The chosen unit {} is strongest at {}: {}".format(units_of(inputs).unit + 1, *own)
+    assert str(other.note) == f"of all units the strongest: {unit + 1}, at {named} {value}"
     strongest_of_all = unit_map(inputs, units_of(inputs, unit=int(unit))).caption
     assert str(strongest_of_all.finding) == f"Unit {unit + 1} is the strongest, at {named}: {value}"
     assert not strongest_of_all.note
