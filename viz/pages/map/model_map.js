@@ -75,9 +75,9 @@ function newArea(root) {
   made.addEventListener("focus", () => made.matches(":focus-visible") && root.show(made.area));
   made.addEventListener("pointermove", (/** @type {PointerEvent} */ event) => made.area.head !== null && pointCell(root, made, event));
   made.addEventListener("pointerleave", () => made.area.head !== null && leaveCell(root));
-  made.addEventListener("pointerdown", (/** @type {PointerEvent} */ event) => (root.touched = event.pointerType === "touch" && !same(root.pressed, made.area)));
+  made.addEventListener("pointerdown", (/** @type {PointerEvent} */ event) => (root.touched = event.pointerType === "touch" && root.pressed?.number !== made.area.number));
   made.addEventListener("click", () => {
-    // A finger has no hover: its first touch shows the block, the second opens it.
+    // A finger has no hover: its first touch shows the block, the second, wherever in it, opens what it is on.
     root.pressed = made.area;
     root.show(made.area);
     if (root.touched) uncover(root, made);
