@@ -118,6 +118,12 @@ def test_the_map_is_saved_as_svg_and_fits_a_phone(visit, model):
     eventually(page, lambda: block.bounding_box()["y"] + block.bounding_box()["height"] <= above)
     page.wait_for_timeout(300)
     assert "feed_forward" not in page.url
-    block.tap()
-    page.wait_for_url("**/feed_forward*")
+    heads = [page.get_by_role("button", name=f"Encoder · layer 1 · self-attention · head {head}") for head in (1, 2)]
+    heads[0].tap()
+    expect(page.locator(f"{PANEL} h4")).to_have_text("Encoder · layer 1 · self-attention · head 1")
+    block.tap()  # another block: shown first
+    expect(page.locator(f"{PANEL} h4")).to_have_text("Encoder · layer 1 · feed-forward")
+    heads[0].tap()
+    heads[1].tap()  # anywhere in the block that was touched
+    page.wait_for_url("**/attention*head=1*")
     expect(chips(page, "source")).to_have_count(len(model.source_tokens("I am a teacher.").labels))

@@ -127,7 +127,9 @@ def test_every_experiment_has_its_figures_table_and_explanation(here):
     for experiment in EXPERIMENTS:
         app.segmented_control(key="experiment").set_value(experiment).run()
         sound(app)
-        assert len(app.get("plotly_chart")) == (3 if experiment == "relative" else 2), experiment
+        charts = app.get("plotly_chart")
+        assert len(charts) == (3 if experiment == "relative" else 2), experiment
+        assert all('"dragmode":false' in chart.proto.spec for chart in charts)  # a swipe scrolls the page
         assert said(app)
         assert len(app.dataframe[0].value) > 10
         assert app.code
