@@ -102,6 +102,9 @@ def test_fill_in_puts_the_most_probable_tokens_in_the_places_of_the_masks(here):
     best = [guess.choices[0] for guess in model.guesses(model.trace(TEXTS["encoder-only"]))]
     assert best[0].label.removeprefix("▁") in text
     assert_shows(app, model, text)
+    app.button[0].click().run()  # no mask is left
+    assert typed(app, "source") == text
+    assert "Nothing is masked" in app.toast[0].value
 
 
 @pytest.mark.parametrize("kind", KINDS)

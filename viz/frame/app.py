@@ -198,6 +198,7 @@ def menu_words(session: Session) -> dict[str, str]:
         "Light": _("light"),
         "Dark": _("dark"),
         "present": _("Present a figure"),
+        "figure": _("Present"),
         "presenting": _(
             "One figure in large type, also by a double click on it: arrows lead on, L is a pointer, B blanks, Esc ends"
         ),

@@ -117,5 +117,11 @@ def go_on() -> None:
 
 
 def fill_in() -> None:
+    """Put tokens in the places of masks; a text without one is left as it is, and a message says what to write."""
     model, text = model_and_text()
+    mask = model.source_tokenizer.mask_label
+    if mask not in text:
+        sentence = _("Nothing is masked: write {mask} in the place of a word, then press Fill in.")
+        current_session().notice = sentence.format(mask=literal(mask))
+        return
     write_source(current_session().what_if.generate(model, text).text)

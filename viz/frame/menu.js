@@ -6,7 +6,7 @@ import { bus } from "../web/bus.js";
 import { newPopover } from "../web/popover.js";
 import { closeAtEscape } from "./explanations.js";
 import { answered, wholePage } from "./page_file.js";
-import { listen, present } from "./present.js";
+import { listen, nearestFigure, present } from "./present.js";
 import { begin } from "./tour.js";
 
 /** @type {Record<string, string>} */
@@ -71,7 +71,7 @@ function buildMenu(parentElement) {
   }
   root.present.addEventListener("click", () => {
     panel.hidePopover();
-    present();
+    present(nearestFigure());
   });
   root.class.addEventListener("click", () => {
     panel.hidePopover();

@@ -16,7 +16,7 @@ const LEAST_AREA = 10_000; // of a figure that is drawn
 const PATIENCE = 20_000; // of such looks
 const SAYS = 2500; // how long a sentence about the last figure stays
 const NEVER = new Set([ // components that are no figure
-  "field", "bar", "lead", "strip", "muted", "menu_of_page", "lesson_acts", "progress_bar", "class_strip", "class_bars",
+  "field", "bar", "lead", "strip", "muted", "menu_of_page", "lesson_acts", "progress_bar", "class_strip", "class_bars", "figure",
 ]);
 const NEXT = new Set(["ArrowRight", "PageDown", "Enter", "n"]);
 const BEFORE = new Set(["ArrowLeft", "PageUp", "Backspace", "p"]);
@@ -61,6 +61,25 @@ export const mainFigure = () => {
   const all = figures().sort((one, other) => area(other) - area(one));
   return all.find((each) => rootIn(each)?.shown?.header?.large) ?? all[0];
 };
+
+// How far a figure is above or below the middle of the window; 0 where it is there.
+/** @param {HTMLElement} figure */
+function fromMiddle(figure) {
+  const { top, bottom } = figure.getBoundingClientRect();
+  return Math.max(top - innerHeight / 2, 0, innerHeight / 2 - bottom);
+}
+
+// The figure that one looks at: the nearest to the middle of the window, of those beside each other the largest.
+export const nearestFigure = () =>
+  figures().filter(area).sort((one, other) => fromMiddle(one) - fromMiddle(other) || area(other) - area(one))[0];
+
+// The figure whose menu this root of a component has: its own container, or the chart beside it.
+/** @param {ShadowRoot | undefined} root @returns {HTMLElement | undefined} */
+function figureWith(root) {
+  const own = /** @type {HTMLElement | undefined} */ (root?.host.closest(".stElementContainer") ?? undefined);
+  if (!own || isFigure(own)) return own;
+  return figures().find((each) => root?.host.closest(":has(.stPlotlyChart)")?.contains(each));
+}
 
 function leave() {
   document.querySelectorAll("[data-presented]").forEach((each) => each.removeAttribute("data-presented"));
@@ -201,7 +220,7 @@ const observer = new MutationObserver(() => {
   else settle();
 });
 
-bus.addEventListener("present", () => present());
+bus.addEventListener("present", (/** @type {any} */ event) => present(figureWith(event.detail)));
 bus.addEventListener("lesson", () => {
   if (!bar) return;
   showText();
@@ -302,6 +321,7 @@ let listening = false;
 /** @param {Record<string, string>} said */
 export function listen(said) {
   words = said;
+  bus.present = words.figure;
   if (listening) return;
   listening = true;
   document.addEventListener("keydown", onKey, true);

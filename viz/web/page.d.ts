@@ -132,6 +132,8 @@ interface Bus extends EventTarget {
   /** Not before channel.js is there. */
   channel?: Channel;
   film?: Film;
+  /** Name of the button that presents a figure, once it can, see present.js. */
+  present?: string;
   /** Begins the tour, see tour.js. */
   tour?(): void;
   /** Lines of Python that give the page's figures, see python_code.py. */

@@ -140,6 +140,8 @@ export function buildMenu(root) {
     const { copy } = root.shown?.header.words ?? {};
     python.hidden = !copy || !bus.python || !keyOf(root);
     write(python, copy ?? "");
+    write(large, bus.present ?? "");
+    large.hidden = !bus.present;
     opener.setAttribute("aria-expanded", String(wanted));
   };
   opener.type = "button";
@@ -153,6 +155,12 @@ export function buildMenu(root) {
       save(root, kind);
     });
   }
+  const large = list.appendChild(element("button", "large"));
+  large.type = "button";
+  large.addEventListener("click", () => {
+    open(false);
+    bus.dispatchEvent(new CustomEvent("present", { detail: root.getRootNode() }));
+  });
   const python = list.appendChild(element("button", "python"));
   python.type = "button";
   python.addEventListener("click", async () => {

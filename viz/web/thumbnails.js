@@ -205,6 +205,7 @@ function newThumbnail(root, index) {
 export function arrangeThumbnails(root, order, columns) {
   const before = `${root.thumbnails.length} ${root.style.getPropertyValue("--columns")}`;
   root.style.setProperty("--columns", String(columns));
+  root.style.setProperty("--lines", String(Math.ceil(order.length / columns)));
   while (root.thumbnails.length > order.length) root.thumbnails.pop()?.remove();
   while (root.thumbnails.length < order.length) root.thumbnails.push(newThumbnail(root, root.thumbnails.length));
   if (before !== `${order.length} ${columns}`) root.places = undefined;

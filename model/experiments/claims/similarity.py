@@ -37,7 +37,7 @@ from model.message import Message, say
 
 QUERIES, KEYS, CHANNELS = 200, 16, 64
 SPREADS = (0.0, 0.1, 0.25, 0.5, 1.0, 2.0)  # deviations of ln ‖k‖
-NONE = 1e-4  # share of pairs that counts as none: in float64 two keys may be equally near
+ALL = 99.9  # % of pairs that count as all: in float64 two keys may be equally near
 
 Product = Callable[[Tensor, Tensor], Tensor]
 
@@ -96,8 +96,8 @@ def find_dot_product(request: Request, product: Product = dots) -> Outcome:
     shares = {each: [ranked_alike(each, seed, product) for seed in request.seeds] for each in spreads}
     equal, free = (sum(shares[each]) / len(request.seeds) for each in (0.0, spread))
     reason = say(
-        "of pairs of keys, the dot product puts {equal} %\xa0in the order of their cosines where all norms are equal, "
-        "and {free} % where ln ‖k‖ has the deviation {spread}",
+        "the dot product puts {equal} %\xa0of the pairs of keys in the order of their cosines where all norms are "
+        "equal, and {free} % where ln ‖k‖ has the deviation {spread}",
         equal=100 * equal,
         free=100 * free,
         spread=spread,
@@ -106,11 +106,8 @@ def find_dot_product(request: Request, product: Product = dots) -> Outcome:
         Quantity(say("pairs in the order of their cosines, equal norms"), percents(shares[0.0]), "%"),
         Quantity(say("pairs in the order of their cosines, different norms"), percents(shares[spread]), "%"),
     ]
-    others = (
-        Quantity(say("pairs in another order than their cosines, equal norms"), (100 * (1 - equal),), "%"),
-        Quantity(say("pairs in another order than their cosines, different norms"), (100 * (1 - free),), "%"),
-    )
-    of_equal, of_different = (at_most(each, 100 * NONE) for each in others)
+    means = (Quantity(each.name, (100 * share,), "%") for each, share in zip(quantities, (equal, free), strict=True))
+    of_equal, of_different = (at_least(each, ALL) for each in means)
     curve = over_seeds(say("by the dot product"), spreads, [percents(shares[each]) for each in spreads])
     figure = Curves(
         say("Pairs of keys in the order of their cosines"), say("deviation of ln ‖k‖"), say("share, %"), [curve]

@@ -316,7 +316,7 @@ def quantity_name(name: str) -> str:
 def order_name(name: str) -> Message:
     """Order of the heads: by layer, by a number of theirs from its highest, or from the lowest of the one shown."""
     if name in METRIC_TITLES:
-        return Message("{number}, highest first", number=METRIC_TITLES[name])
+        return Message("highest {number}", number=METRIC_TITLES[name])
     return {"layer": Message("sorted by layer"), "lowest": Message("lowest first")}[name]
 
 

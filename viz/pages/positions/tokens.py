@@ -352,7 +352,12 @@ def section(model: TextModel, row: ChoiceRow) -> Views:
     with left:
         table = st.container()
         if quantity == "positions":
-            st.button(_("Position curves for any base, length and width"), on_click=_to_curves, type="tertiary")
+            st.button(
+                _("Position curves for any base, length and width"),
+                on_click=_to_curves,
+                type="tertiary",
+                icon=":material/arrow_forward:",
+            )
         norms = st.container()
     with right:
         near, plane = st.container(), st.container()
