@@ -120,6 +120,7 @@ function showSeveral(root) {
   const shown = [...(count > 1 ? steps : []), button(count > 1 ? "+" : `+ ${words.another}`, words.add, "add")];
   if (count > 1) shown.push(button("−", words.remove, "remove"), button(words.join, words.joining, "join"));
   else if (lines > 1) shown.push(button(words.part.replace("{count}", lines), words.parting, "part"));
+  root.classList.toggle("many", shown.length > 1);
   several.replaceChildren(...shown);
   several.children[held]?.focus();
 }
