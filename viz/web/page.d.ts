@@ -144,6 +144,8 @@ interface Bus extends EventTarget {
   followed?: Set<string>;
   looks?: number | null;
   due?: boolean;
+  /** Pixels of the window that a lesson's text lies over, see in_sight.js. */
+  covered?: number;
   turn?: number;
   told?: number[];
   learnLater?(wait: number): void;

@@ -4,6 +4,7 @@
 import { bus } from "../../web/bus.js";
 import { element, ending, newRoot, write } from "../../web/elements.js";
 import { newPopover } from "../../web/popover.js";
+import { measureText, showStep } from "./in_sight.js";
 import { showLights } from "./lights.js";
 
 const CHANNEL = "vitrine.lesson"; // between the windows of one browser
@@ -76,6 +77,8 @@ function build(parentElement) {
   root.stop = () => {
     channel.close();
     showLights([]);
+    bus.covered = 0;
+    dispatchEvent(new Event("resize"));
     if (bus.lesson?.root === root) bus.lesson = undefined;
     bus.dispatchEvent(new Event("lesson"));
   };
@@ -97,6 +100,7 @@ function askCode(root) {
 function foldText(root, open) {
   root.fold.setAttribute("aria-expanded", open);
   write(root.fold, open ? root.words.fold : root.words.unfold);
+  measureText();
 }
 
 /** @param {Given} given */
@@ -116,6 +120,7 @@ export default function ({ data, parentElement, setTriggerValue }) {
   if (data.code && data.code.href === root.field.value) root.code.replaceChildren(drawing(data.code, words.code));
   if (root.field.value) setTimeout(() => askCode(root), SETTLES);
   showLights(data.lights);
+  if (before?.step !== data.step || before?.lesson !== data.lesson) showStep();
   bus.lesson = { ...data, root, go: root.go };
   if (before?.step !== data.step || before?.lesson !== data.lesson || before?.question !== data.question) {
     bus.dispatchEvent(new Event("lesson"));
