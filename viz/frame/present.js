@@ -8,6 +8,7 @@ import { element, write } from "../web/elements.js";
 const ZOOM = 1.85; // of the page's 13 pixels to 24
 const LEAST = 1; // of a figure that is too high otherwise
 const MOST = 3.6; // of one that is low
+const PHONE = "(max-width: 640px)"; // no wider: a figure has the size that it has on the page, and is seen whole
 const FULL = 0.7; // of the window, from which a figure is not low
 const TRIES = 7; // of zooms until one fits
 const MARGIN = 24; // beside a figure, in pixels of the screen
@@ -97,7 +98,7 @@ function show(figure) {
     each.dataset.presented = each === figure ? "figure" : "around";
   }
   figure.style.marginTop = "";
-  zoom(ZOOM);
+  zoom(Math.min(ZOOM, most()));
   fit(figure, TRIES);
   say("");
   document.querySelector(".stMain")?.scrollTo(0, 0);
@@ -122,6 +123,8 @@ function zoom(factor) {
   window.dispatchEvent(new Event("resize"));
 }
 
+const most = () => (matchMedia(PHONE).matches ? LEAST : MOST);
+
 // Smaller where it is higher than the window, larger where it is low; its height at another width is known once it is
 // painted. What stays low stands in the middle.
 /** @param {HTMLElement} figure @param {number} tries */
@@ -130,8 +133,8 @@ function fit(figure, tries) {
     if (shown !== figure || !bar) return;
     const factor = Number(page().dataset.presenting);
     const [high, room] = [figure.getBoundingClientRect().height, innerHeight - 2 * MARGIN];
-    const next = high > room ? Math.max(LEAST, factor * Math.max(0.8, room / high)) : Math.min(MOST, factor * 1.15);
-    const fits = high <= room && (high > FULL * room || factor === MOST || figure.dataset.tooHigh === String(next));
+    const next = high > room ? Math.max(LEAST, factor * Math.max(0.8, room / high)) : Math.min(most(), factor * 1.15);
+    const fits = high <= room && (high > FULL * room || factor === most() || figure.dataset.tooHigh === String(next));
     if (!tries || next === factor || fits) {
       figure.style.marginTop = `${Math.max(0, (room - high) / 2) / factor}px`;
       delete figure.dataset.tooHigh;
@@ -330,4 +333,5 @@ export function listen(said) {
     if (dot) dot.style.translate = `${clientX}px ${clientY}px`;
   });
   window.addEventListener("popstate", () => bar && end());
+  window.addEventListener("resize", ({ isTrusted }) => isTrusted && bar && shown && show(shown)); // a phone is turned
 }
