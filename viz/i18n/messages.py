@@ -36,6 +36,11 @@ def joined(separator: str, *parts: str) -> str:
     return Message(pattern, **names)
 
 
+def labelled(label: str, text: str) -> str:
+    """A label and what it is of, behind the colon of the language."""
+    return Message("{quantity}: {value}", quantity=label, value=text)
+
+
 def sentences(*parts: str) -> str:
     """Sentences one after the other, without those that are empty; Chinese ones without a gap."""
     first, *more = [part for part in parts if part] or [""]

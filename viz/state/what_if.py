@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from viz.i18n.catalogue import _
 from viz.i18n.format import attention_name
+from viz.i18n.messages import in_language, labelled
 
 if TYPE_CHECKING:
     from model.capture.interventions import AttentionChange
@@ -161,18 +162,17 @@ def change_name(changed: AttentionChange, longest: int) -> str:
     """A change in words, as a model that reads at most `longest` tokens makes it; they count from 1, as layers do."""
     from model.capture.interventions import Causal, Cells, RemovedHead, Window
 
-    kind = attention_name(changed.kind)
     if isinstance(changed, RemovedHead):
-        return (
-            f"{kind}: {_('Layer {layer}, head {head} removed').format(layer=changed.layer + 1, head=changed.head + 1)}"
-        )
-    if isinstance(changed, Cells):
-        return f"{kind}: {_place(changed.layer, changed.head)}, {_cell(changed.query, changed.key, changed.visible)}"
-    if isinstance(changed, Causal):
-        return f"{kind}: {_('causal mask on') if changed.on else _('causal mask off')}"
-    if isinstance(changed, Window):
-        return f"{kind}: {_window(changed.width, longest)}"
-    return f"{kind}: {_('padding mask off')}"
+        text = _("Layer {layer}, head {head} removed").format(layer=changed.layer + 1, head=changed.head + 1)
+    elif isinstance(changed, Cells):
+        text = f"{_place(changed.layer, changed.head)}, {_cell(changed.query, changed.key, changed.visible)}"
+    elif isinstance(changed, Causal):
+        text = _("causal mask on") if changed.on else _("causal mask off")
+    elif isinstance(changed, Window):
+        text = _window(changed.width, longest)
+    else:
+        text = _("padding mask off")
+    return in_language(labelled(attention_name(changed.kind), text))
 
 
 def _is_there(changed: AttentionChange, config: TransformerConfig) -> bool:

@@ -22,7 +22,7 @@ from viz.figures.figure import About, Caption
 from viz.figures.panels import Panel, Panels
 from viz.i18n.catalogue import _
 from viz.i18n.format import significant, token_code
-from viz.i18n.messages import in_language, joined
+from viz.i18n.messages import in_language, joined, labelled
 from viz.i18n.names import attention_title
 from viz.ui.parts import frame_of
 from viz.ui.plots import head_panel, mean_notes, stamp
@@ -57,7 +57,7 @@ def ranking_chart(weighed: HeadImportance, chosen: Place) -> Chart:
         series.append(Series(Message("pinned"), places, other, PINNED, "dots"))
     costs = [joined(" ", name, weighed.amount(weighed.cost(place))) for name, place in zip(names, ranked, strict=True)]
     name, sentence = Message("In order"), Message("from the head that matters most")
-    alt = joined(": ", name, joined(", ", *costs[:8]))
+    alt = labelled(name, joined(", ", *costs[:8]))
     file, about = "attention-importance-order", about_effects(weighed)
     above = Caption(name, file, stamp(weighed.trace), sentence=sentence, alt=alt, about=about)
     x_axis, y_axis = Axis(Message("head"), names, "", prose=True), Axis(joined(", ", weighed.quantity, weighed.unit))

@@ -29,7 +29,7 @@ from viz.figures.panels import Panel, Panels
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
 from viz.i18n.format import as_sentence, attention_name, literal, percent, sides, significant, tokens
-from viz.i18n.messages import clauses, in_language, joined
+from viz.i18n.messages import clauses, in_language, joined, labelled
 from viz.jobs import TableJob, TableTask
 from viz.pages.checkpoints.heads import KIND, open_head
 from viz.pages.checkpoints.measuring import BY_PATH
@@ -171,7 +171,7 @@ def progress_words(name: str, course: Course) -> str:
         words = Message("step {step} of {total}", step=f"{course.latest:,}", total=f"{course.total:,}")
     else:
         words = Message("step {step}", step=f"{course.latest:,}")
-    return joined(": ", name, words)
+    return labelled(name, words)
 
 
 def course_table(courses: Sequence[tuple[str, Course]]) -> pd.DataFrame:

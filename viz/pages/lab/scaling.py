@@ -24,7 +24,7 @@ from model.runtime.errors import require
 from viz.figures.figure import About
 from viz.i18n.catalogue import _
 from viz.i18n.errors import unless_absent
-from viz.i18n.format import in_turn, literal, significant
+from viz.i18n.format import in_turn, literal, significant, significant_alike
 from viz.pages.lab.experiment import Findings, Instrument, Live, Measurement
 from viz.pages.lab.head_choice import choose_head, head_panels, mean, title_row
 from viz.pages.lab.outcome import statement_words, words
@@ -173,16 +173,17 @@ def model_verdict(own: BothWays, pinned: BothWays | None) -> str:
         verdict = _("Without it the derivative would be less than a tenth.")
     else:
         verdict = _("Without it the derivative would be a tenth at least.")
+    off, on = significant_alike(*entropies[:2])
     text = sentence.format(
         d_k=own.d_k,
         factor=significant(own.factor),
-        on=significant(entropies[1]),
-        off=significant(entropies[0]),
+        on=on,
+        off=off,
         derivative=significant(typical[1]),
         other=significant(typical[0]),
         verdict=verdict,
     )
     if pinned is not None:
-        values = [significant(mean(each)) for each in pinned.entropy]
+        values = significant_alike(*(mean(each) for each in pinned.entropy))
         text = in_turn(text, _("Pinned: {on} with, {off} without.").format(on=values[1], off=values[0]))
     return text

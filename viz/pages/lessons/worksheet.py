@@ -13,7 +13,7 @@ from viz.components.registry import component
 from viz.i18n.catalogue import _, language
 from viz.i18n.errors import translate_error
 from viz.i18n.format import as_sentence
-from viz.i18n.messages import in_language
+from viz.i18n.messages import in_language, labelled
 from viz.pages.lessons.shelf import lesson_named
 from viz.pages.lessons.strip import Part, alike, option_name, state_of
 from viz.state import shown_model
@@ -133,5 +133,5 @@ def key_words(question: Question, answer: Answer) -> str:
         return name
     numbers = alike(answer.measures)
     if question.kind == "change":
-        return f"{name}: {numbers[0]} → {numbers[1]}"
-    return f"{name}: {numbers[answer.right]}"
+        return in_language(labelled(name, f"{numbers[0]} → {numbers[1]}"))
+    return in_language(labelled(name, numbers[answer.right]))

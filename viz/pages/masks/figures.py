@@ -18,7 +18,7 @@ from viz.figures.colours import ATTENTION
 from viz.figures.panels import Panel, Panels
 from viz.i18n.catalogue import _
 from viz.i18n.format import sides, significant, significant_alike, token_code, tokens
-from viz.i18n.messages import joined
+from viz.i18n.messages import joined, labelled
 from viz.i18n.names import attention_reading
 from viz.pages.masks.text import about_flow, about_mask
 from viz.state.inputs import Inputs, Selection
@@ -133,7 +133,7 @@ def flow_panels(inputs: Inputs, before: Trace, kind: AttentionKind, chosen: Sele
         changed = visible != of_head(before.visible(path), chosen.head)
         for name, title in names.items():
             scale = Scale(0.0, 1.0, colour=ATTENTION) if name == "weights" else Scale(-tops[name], tops[name])
-            values, title = stages[name][number], joined(": ", line, title) if len(lines) > 1 else title
+            values, title = stages[name][number], labelled(line, title) if len(lines) > 1 else title
             if comparison is not None:
                 values, scale, title = _difference(comparison, f"{path}.{name}", chosen.head, values, title)
             columns = Axis(Message("channel"), [""] * values.shape[1], "") if name == "heads" else keys

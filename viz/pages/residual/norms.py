@@ -19,7 +19,7 @@ from viz.figures.compared import Compared
 from viz.figures.figure import About
 from viz.figures.heatmap import Heatmap
 from viz.i18n.catalogue import _
-from viz.i18n.format import significant
+from viz.i18n.format import significant, significant_alike
 from viz.i18n.messages import in_language, joined
 from viz.ui.parts import classes, explanation
 from viz.ui.plots import array, block_name, caption, cell_note, compared, lacking, series_of, side_of, tokens_axis, word
@@ -206,7 +206,7 @@ def _moments(values: NDArray[np.float32], centred: bool) -> tuple[float, float]:
 
 def spread(values: NDArray[np.float32], centred: bool) -> Message:
     """Mean and deviation of a vector's channels in words; of RMSNorm, which knows neither, their root mean square."""
-    mean, deviation = map(significant, _moments(values, centred))
+    mean, deviation = significant_alike(*_moments(values, centred))
     if not centred:
         return Message("rms {size}", size=deviation)
     return Message("mean {mean} · deviation {deviation}", mean=mean, deviation=deviation)
