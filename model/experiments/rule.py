@@ -158,7 +158,7 @@ def _together(conditions: Sequence[Condition], text: str, met: bool | None) -> C
 
 def _limit(a: Quantity, limit: float) -> float | str:
     """Limit of a quantity as a rule says it."""
-    return f"{digits(limit)} %" if a.unit == "%" else limit
+    return f"{digits(limit)}\u00a0%" if a.unit == "%" else limit
 
 
 # Conditions on numbers that are exact, with each seed.

@@ -252,7 +252,7 @@ def test_a_rule_says_its_conditions_and_what_becomes_of_the_statement_without_th
     halves = str(Rule(halves=(Rule(needs=[exceeds(b, 0.0)]), Rule(needs=[at_most(b, 0.0)]))))
     assert halves == "each half by itself; the first: “B” above 0, else wrong; the second: “B” at most 0, else wrong"
     assert str(Rule([exceeds(b, 0.0) & (at_most(b, 0.0) | at_most(Quantity("C", (1.0,), "%"), 2.0))])) == (
-        "(“B” above 0, and (“B” at most 0, or “C” at most 2 %)), else wrong"
+        "(“B” above 0, and (“B” at most 0, or “C” at most 2\xa0%)), else wrong"
     )
     assert str(each_of([clearly_above(timed(1.0, 2.0), 0.5)], say("each of them"))) == (
         "in one case at least: each of them, else wrong; in every case, else “holds only if”; undecided: open"

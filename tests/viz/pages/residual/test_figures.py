@@ -14,7 +14,7 @@ from model.checkpoints.load import open_checkpoint
 from tests.test_app_kinds import write
 from tests.viz.small import looking, write_small
 from viz.figures.compared import of_now
-from viz.i18n.format import significant
+from viz.i18n.format import significant_alike
 from viz.pages.residual import batch_norm, dropout, norm_forms, norms, placement, stream
 from viz.pages.residual.norms import chosen_norm
 
@@ -95,9 +95,10 @@ def test_a_norm_step_by_step_is_torchs_own(tmp_path, options, titles):
         counts, edges = np.histogram(values, norms.BINS, (chart.x.low, chart.x.high))
         assert np.array_equal(bars.ys.now, counts)
         assert np.allclose(bars.xs, (edges[1:] + edges[:-1]) / 2)
-        said, size = chart.caption.note, significant(float(values.std(correction=0)))
+        said = chart.caption.note
+        _mean, size = significant_alike(float(values.mean()), float(values.std(correction=0)))
         if "rms" in titles[1]:
-            assert said == f"rms {significant(float(values.square().mean() ** 0.5))}"
+            assert said == f"rms {significant_alike(float(values.square().mean() ** 0.5))[0]}"
             assert [mark["text"] for mark in chart.marks] == ["", "± rms"]
         else:
             assert said.endswith(f" · deviation {size}")
