@@ -112,8 +112,9 @@ def new_session(given: Mapping[str, str]) -> Session:
     numbers = {each.value: int(given[each]) for each in Parameter if each in given}
     texts = InputTexts({str(key): given[key] for key in (Key.SOURCE, Key.TARGET) if key in given})
     session = Session(Selection(**(DEFAULT_SELECTION | numbers)), WhatIf.read(given.get(CHANGES, "")), texts=texts)
-    for name, value in given.items():
-        session.address.set(name, value)
+    with serving(session):  # what stands in a visitor's address bar, where there is one, is not its own
+        for name, value in given.items():
+            session.address.set(name, value)
     return session
 
 

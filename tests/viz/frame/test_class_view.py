@@ -11,6 +11,7 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
+import streamlit as st
 from streamlit.testing.v1 import AppTest
 from streamlit.util import calc_hash
 
@@ -62,6 +63,7 @@ def showing(model: TextModel, language: str = "en") -> Session:
 @pytest.fixture
 def teacher(model) -> Iterator[Session]:
     DRAWN.clear()
+    st.query_params.clear()  # of nobody, where tests before have left something
     session = showing(model)
     CLASS_SESSIONS.open(session)
     draw_page(session)
