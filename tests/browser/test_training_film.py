@@ -64,7 +64,7 @@ def test_the_largest_change_is_the_films_and_the_difference_that_of_its_frames(s
     assert max(len(text.partition(".")[2]) for text in texts) == 4
     assert names.split(",")[-2].endswith(" ± 0.004")  # of two weights, each half a step off
     shown.film.locator(".large canvas").hover(position={"x": 120, "y": 120})
-    expect(shown.film.locator(".large")).to_contain_text(re.compile(r"0\.\d+ ± 0\.004$|0 ± 0\.004"))
+    expect(shown.film.locator("div.large")).to_contain_text(re.compile(r"0\.\d+ ± 0\.004$|0 ± 0\.004"))
 
 
 def test_runs_that_lie_over_each_other_are_named_above_their_lines(shown):

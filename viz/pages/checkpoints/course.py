@@ -171,7 +171,7 @@ def progress_words(name: str, course: Course) -> str:
         words = Message("step {step} of {total}", step=f"{course.latest:,}", total=f"{course.total:,}")
     else:
         words = Message("step {step}", step=f"{course.latest:,}")
-    return labelled(name, words)
+    return labelled(name, words) if name else words
 
 
 def course_table(courses: Sequence[tuple[str, Course]]) -> pd.DataFrame:
