@@ -33,6 +33,8 @@ def is_lit(page: Page, control: str) -> None:
 
 def test_six_steps_on_controls_that_can_be_used_then_never_again_but_from_the_menu(visit):
     page = first_page(visit())
+    for control in ('[data-testid="stSidebar"] a[href*="attention"]', ".st-key-training_box", ".st-key-lead"):
+        expect(page.locator(control).first).to_be_visible()  # before it begins: it speaks of what can be seen
     expect(page.locator(CARD)).to_have_count(0)  # it begins when it is asked for
     page.locator(OFFER).click()
     expect(page.locator(f"{CARD} span")).to_have_text("1 / 6")
