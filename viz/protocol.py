@@ -1,11 +1,13 @@
 """Messages of the channel between a window and the server, in both directions.
 
 The first is {token}, the session's. After it go up, as JSON: Edit, Click, Painted, Visible, Hidden; and come down:
-Hello, RunScript, Waiting, Working, and frames of views, many in one message behind a `MessageHeader`. The browser's
-types of them are written by viz/render/schema.py.
+Hello, RunScript, Waiting, Working, Screen, and frames of views, many in one message behind a `MessageHeader`. The
+browser's types of them are written by viz/render/schema.py.
 """
 
 import json
+import math
+import re
 from dataclasses import dataclass
 from typing import Any, TypedDict
 
@@ -81,6 +83,28 @@ class Working:
     works: bool = True
 
 
+class TeacherScreen(TypedDict):
+    """What a teacher's browser alone knows of what it shows, for those who follow.
+
+    figure: key of the figure that is presented, "": it has none. place: its number among those of the page, from 0; −1:
+    none is presented. blank: the window is. pointer: unit, x and y in that figure, see present.js; empty: there is
+    none. step: at which the film of a training stands; None: at the newest.
+    """
+
+    figure: str
+    place: int
+    blank: bool
+    pointer: list[float]
+    step: int | None
+
+
+@dataclass(frozen=True)
+class Screen:
+    """Screen of the teacher that the window follows; None: it follows none."""
+
+    screen: TeacherScreen | None
+
+
 class MessageHeader(TypedDict):
     """Header of frames of views.
 
@@ -99,7 +123,7 @@ class MessageHeader(TypedDict):
 
 
 Upward = Edit | Click | Painted | Visible | Hidden
-Downward = Hello | RunScript | Waiting | Working
+Downward = Hello | RunScript | Waiting | Working | Screen
 # Errors of texts that are no message of ours.
 NO_MESSAGE = (AttributeError, KeyError, TypeError, ValueError, OverflowError, RecursionError)
 
@@ -129,6 +153,25 @@ def read(text: str) -> Upward | None:
     if "visible" in message:
         return Visible([str(key) for key in message["visible"][:MOST_VIEWS]])
     return Hidden(bool(message["hidden"])) if "hidden" in message else None
+
+
+def read_screen(value: Any) -> TeacherScreen:
+    """Screen from a teacher's window.
+
+    Raises:
+        NO_MESSAGE: no window of ours sends that.
+    """
+    figure, pointer, step = str(value["figure"]), [float(each) for each in value["pointer"]], value["step"]
+    if not re.fullmatch(r"[\w-]{0,200}", figure) or len(pointer) not in (0, 3) or not all(map(math.isfinite, pointer)):
+        raise ValueError("this is no screen of a teacher")
+    known = None if step is None else int(step)
+    return {
+        "figure": figure,
+        "place": int(value["place"]),
+        "blank": bool(value["blank"]),
+        "pointer": pointer,
+        "step": known,
+    }
 
 
 def text_of(message: Downward) -> str:

@@ -28,9 +28,12 @@ PAGES = ("attention", "masks", "residual", "predictions")
 
 @dataclass
 class Person(Visitor):
-    """A visitor who knows his page and his address, as a browser does. seen: when each text was first in the tokens."""
+    """A visitor who knows his page and his address, as a browser does. seen: when each text was first in the tokens;
+    turned: when a run of the script had drawn each page that was turned to, in turn.
+    """
 
     seen: dict[str, float] = field(default_factory=dict)
+    turned: list[tuple[str, float]] = field(default_factory=list)
     running: set[asyncio.Task[None]] = field(default_factory=set)
     follows: bool = False
 
@@ -38,6 +41,8 @@ class Person(Visitor):
         if message.WhichOneof("type") == "navigation":
             names = {each.page_script_hash: each.url_pathname for each in message.navigation.app_pages}
             self.page = names.get(message.navigation.page_script_hash, self.page)
+        if message.WhichOneof("type") == "script_finished" and self.turned and self.page != self.turned[-1][0]:
+            self.turned.append((self.page, time.perf_counter()))
         if message.WhichOneof("type") == "page_info_changed":
             self.query = message.page_info_changed.query_string
 
@@ -71,20 +76,23 @@ async def give_lesson(person: Person, seconds: float, chance: random.Random) -> 
 @dataclass
 class Measured:
     """What a class cost. used: processor time of the server, of a core. behind: seconds from the teacher's
-    window to each other.
+    window to each other, of what is typed; pages: of pages that are turned.
     """
 
     used: float
     behind: list[float]
+    pages: list[float]
     faults: list[str]
 
     def words(self) -> str:
         if not self.behind:
             return f"{self.used:5.1%} of a core, {len(self.faults)} faults {self.faults[:1] or ''}"
         half, most = (1000 * quantile(self.behind, share) for share in (0.5, 0.99))
+        page, last = (1000 * quantile(self.pages, share) for share in (0.5, 0.99))
         return (
             f"{self.used:5.1%} of a core; half of what is typed {half:.0f} ms behind the teacher's own window, 99 of "
-            f"100 within {most:.0f} ms; {len(self.faults)} faults {self.faults[:1] or ''}"
+            f"100 within {most:.0f} ms; of the pages that are turned half {page:.0f} ms, 99 of 100 within {last:.0f} "
+            f"ms; {len(self.faults)} faults {self.faults[:1] or ''}"
         )
 
 
@@ -109,6 +117,8 @@ async def class_of(address: str, followers: int, teachers: int, seconds: float) 
                 other = Person(address, query=f"join={code}", follows=True)
                 others.append(await stack.enter_async_context(other.there()))
         await asyncio.sleep(2)
+        for each in (*people, *others):
+            each.turned = [(each.page, time.perf_counter())]
         with processor_time(address) as used:
             before, since = used(), time.perf_counter()
             await asyncio.gather(*(give_lesson(each, seconds, random.Random(at)) for at, each in enumerate(people)))
@@ -122,8 +132,19 @@ async def class_of(address: str, followers: int, teachers: int, seconds: float) 
         behind = [
             max(0.0, at - first.seen[text]) for each in others for text, at in each.seen.items() if text in first.seen
         ]
+        pages = [wait for each in others for wait in waits(first.turned[1:], each.turned[1:])]
         await asyncio.gather(*(task for each in every for task in each.running))
-        return Measured(spent, behind, faults)
+        return Measured(spent, behind, pages, faults)
+
+
+def waits(before: list[tuple[str, float]], after: list[tuple[str, float]]) -> list[float]:
+    """Seconds from the teacher's turning of each page until one who follows had it, too."""
+    teacher, seconds = iter(before), []
+    for page, at in after:
+        moment = next((when for name, when in teacher if name == page), None)
+        if moment is not None:
+            seconds.append(max(0.0, at - moment))
+    return seconds
 
 
 async def settled(others: list[Person], first: Person) -> None:

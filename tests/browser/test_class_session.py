@@ -11,12 +11,17 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import Visit
-from tests.browser.looking import source
+from tests.browser.looking import source, stands_still
+from tests.browser.test_present import CENTRE, LARGE, SHOWN
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 NAME = "<img src=x onerror=alert(1)> **=1+1**"
 BEHIND = 0.3  # seconds between the two windows
+AT = """([x, y]) => {
+  const places = document.querySelector(".presenting_dot")?.style.translate.split(" ").map(parseFloat);
+  return places && Math.hypot(places[0] - x, places[1] - y) < 4;
+}"""
 
 
 def class_of(visit: Callable[..., Visit]) -> tuple[Page, Page]:
@@ -63,6 +68,28 @@ def test_what_a_teacher_types_is_seen_at_once_left_by_a_click_and_found_again(vi
     expect(teacher.get_by_role("button", name="End session")).to_be_visible()
     page.get_by_role("button", name="Back to the teacher").click()
     expect(source(page)).to_have_value("The old dog sleeps.abcde")
+
+
+def test_what_a_teacher_presents_is_presented_with_the_pointer_on_the_same_cell_until_somebody_looks_around(visit):
+    teacher, page = class_of(visit)
+    stands_still(teacher)
+    teacher.locator(f"{LARGE} h3").dblclick()
+    expect(page.locator(f"{LARGE}{SHOWN}")).to_be_visible()
+    teacher.wait_for_timeout(1500)  # both have found their size
+    teacher.keyboard.press("l")
+    for cell in ([0, 0], [5, 6]):
+        teacher.mouse.move(*teacher.locator(f"{LARGE} .vitrine").evaluate(CENTRE, cell))
+        since = time.perf_counter()
+        page.wait_for_function(AT, arg=page.locator(f"{LARGE} .vitrine").evaluate(CENTRE, cell))
+        assert time.perf_counter() - since < BEHIND
+    page.keyboard.press("ArrowRight")  # no step of the teacher's, nor of his own
+    expect(page.get_by_text("You look around by yourself.")).to_be_visible()
+    expect(page.locator(SHOWN)).to_have_count(0)
+    expect(teacher.locator(f"{LARGE}{SHOWN}")).to_be_visible()
+    page.get_by_role("button", name="Back to the teacher").click()
+    expect(page.locator(f"{LARGE}{SHOWN}")).to_be_visible()
+    teacher.keyboard.press("Escape")
+    expect(page.locator(SHOWN)).to_have_count(0)
 
 
 def test_answers_grow_beside_the_question_names_are_text_and_nothing_is_left(visit, tmp_path):

@@ -72,7 +72,7 @@ def test_a_link_opens_in_a_fresh_browser_what_the_teacher_saw(visit):
     heading = page.locator(".st-key-head_large .heading")
     expect(heading).to_contain_text("Layer 2, head 4")
     page.locator(".lesson_acts .link").click()
-    field = page.locator(".lesson_acts .step_link input")
+    field = page.locator(".lesson_acts .page_link input")
     expect(field).to_have_value(re.compile("layer=1&head=3"))  # of the click right before
     expect(page.locator(".lesson_acts .code svg path")).to_have_count(1)
     address = field.input_value()

@@ -15,6 +15,7 @@ from viz.protocol import (
     Hidden,
     Painted,
     RunScript,
+    Screen,
     Visible,
     Waiting,
     Working,
@@ -66,5 +67,6 @@ def test_what_no_window_sends_raises_what_the_channel_expects(text):
 
 
 def test_what_comes_down_has_the_names_that_the_browser_looks_for():
-    sent = [json.loads(text_of(each)) for each in (Hello(), RunScript(), Waiting(2, 5), Working())]
-    assert sent == [{"hello": True}, {"script": True}, {"waiting": 2, "typing": 5}, {"works": True}]
+    sent = [json.loads(text_of(each)) for each in (Hello(), RunScript(), Waiting(2, 5), Working(), Screen(None))]
+    assert sent[:3] == [{"hello": True}, {"script": True}, {"waiting": 2, "typing": 5}]
+    assert sent[3:] == [{"works": True}, {"screen": None}]

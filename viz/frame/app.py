@@ -57,6 +57,7 @@ from viz.state.saved_page import Choices
 from viz.state.session import Key, Session, choose, current_session
 from viz.ui import long_text
 from viz.ui.parts import Views, explain_figure, foreign_code, mount, no_views
+from viz.ui.qr import link_words, on_code, wanted_code
 from viz.web.modules import base_path
 
 if TYPE_CHECKING:
@@ -99,7 +100,9 @@ def main() -> None:
     choose_language(heading)
     with heading:
         acts = {"prepare": prepare_file, "make": make_file, "class": lambda: joining.open_here(session)}
-        _menu(data=menu_words(session), key=Key.FILE, **{f"on_{name}_change": act for name, act in acts.items()})
+        acts["code"] = partial(on_code, Key.FILE)
+        menu = {"words": menu_words(session), "link": link_words(_("Link and QR code")), "code": wanted_code()}
+        _menu(data=menu, key=Key.FILE, **{f"on_{name}_change": act for name, act in acts.items()})
     pages = pages_by_section()
     # The first page has no name in the address; who writes it there all the same means that page.
     named = st.Page(PAGES[FIRST], title=page_name(FIRST), url_path=FIRST)

@@ -11,7 +11,7 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -36,6 +36,8 @@ from viz.protocol import (
     MessageHeader,
     Painted,
     RunScript,
+    Screen,
+    TeacherScreen,
     Upward,
     Visible,
     Waiting,
@@ -129,7 +131,9 @@ class Window:
         self._loop = asyncio.get_running_loop()
         self._wake = asyncio.Event()
         self._free = asyncio.Event()  # the script, or another window's turn, has let the session go
-        self._messages: asyncio.Queue[str | bytes] = asyncio.Queue()
+        self._messages: asyncio.Queue[str | bytes | None] = asyncio.Queue()  # None: the screen, as it is then
+        self._screen: TeacherScreen | None = None  # of the teacher, as this window was sent it, or will be
+        self._screen_waits = False
         self._pending, self._lock = PendingRequests(), Lock("window")
         self._stale = threading.Event()  # what is being computed is of a text that is no more
         self._given_up = False  # the last turn was: the next one is finished, whatever is typed
@@ -149,6 +153,7 @@ class Window:
     async def serve(self) -> int:
         """Serve until the window has gone, which raises, or its session: then the code to close with."""
         self._messages.put_nowait(protocol.text_of(Hello()))
+        self._look_at_screen()
         works = (self._receive_loop(), self._turn_loop(), self._send_loop())
         tasks = [asyncio.create_task(work) for work in works]
         self._count(True)
@@ -169,15 +174,29 @@ class Window:
 
     def _wake_soon(self) -> None:
         """Wake the window, from any thread: what there is to do may have changed."""
-        self._set_soon(self._wake)
+        self._call_soon(self._look)
 
     def _free_soon(self) -> None:
         """Wake the window, from the thread that has held the session: a turn that found it held may be taken now."""
-        self._set_soon(self._free)
+        self._call_soon(self._free.set)
 
-    def _set_soon(self, event: asyncio.Event) -> None:
+    def _call_soon(self, act: Callable[[], None]) -> None:
         with suppress(RuntimeError):  # the server ends at this moment
-            self._loop.call_soon_threadsafe(event.set)
+            self._loop.call_soon_threadsafe(act)
+
+    def _look(self) -> None:
+        self._wake.set()
+        self._look_at_screen()
+
+    def _look_at_screen(self) -> None:
+        """Send what a teacher presents, for which no turn is needed; a slow window gets only the newest of it."""
+        session = self._session()
+        screen = class_view.screen(session) if session is not None and not self._hidden else self._screen
+        if screen is not self._screen:
+            self._screen = screen
+            if not self._screen_waits:
+                self._screen_waits = True
+                self._messages.put_nowait(None)
 
     async def _receive_loop(self) -> int:
         while True:
@@ -190,6 +209,8 @@ class Window:
         """Send in order; a window that does not read is let go."""
         while True:
             message = await self._messages.get()
+            if message is None:
+                self._screen_waits, message = False, protocol.text_of(Screen(self._screen))
             send = self._socket.send_text(message) if isinstance(message, str) else self._socket.send_bytes(message)
             async with asyncio.timeout(PATIENCE):
                 await send
@@ -205,8 +226,9 @@ class Window:
                         self._stale.set()
                         Window.typed[self] = time.monotonic()
                 case Click():
-                    if session := self._session():
-                        class_view.accept_click(session, message.answer, message.name, message.value)
+                    session = self._session()
+                    if session and class_view.accept_click(session, message.answer, message.name, message.value):
+                        return
                     if len(self._pending.clicks) < MOST_CLICKS:
                         self._pending.clicks.append(message)
                 case Painted():
@@ -215,7 +237,7 @@ class Window:
                     self._visible = frozenset(message.visible)
                 case Hidden():
                     self._hidden = message.hidden
-        self._wake.set()
+        self._look()
 
     async def _turn_loop(self) -> int:
         while (pace := self._pace()) is not None:

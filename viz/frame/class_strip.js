@@ -4,9 +4,10 @@
 import { unpack } from "../web/bytes.js";
 import { element, ending, newRoot, write } from "../web/elements.js";
 import { bus } from "../web/bus.js";
+import { followScreen, teachScreen } from "./class_screen.js";
+import { qrPicture } from "../web/link.js";
 import { newPopover } from "../web/popover.js";
 
-const SVG = "http://www.w3.org/2000/svg";
 const PRESSED = "button, a, input, select, textarea, label, [role]"; // controls of Streamlit's
 const PLACES = '.stMain, [data-testid="stSidebar"]';
 // What changes nothing that the teacher shows: this line, a guess, the language, the menu, explanations, what only opens.
@@ -30,6 +31,7 @@ function buildStrip(parentElement) {
   document.addEventListener("click", root.letGo, true);
   document.addEventListener("change", root.letGo, true);
   root.stop = () => {
+    root.noScreen?.();
     document.removeEventListener("click", root.letGo, true);
     document.removeEventListener("change", root.letGo, true);
   };
@@ -52,7 +54,6 @@ function buildTeacher(root) {
   const [code, answers, end] = ["code", "answers", "end"].map((name) => newPopover(`do ${name}`));
   root.code = { ...code, hint: element("p", "note"), link: element("a", "link"), large: element("div", "large"), local: element("p", "problem") };
   root.code.picture = element("div", "qr");
-  root.code.picture.setAttribute("role", "img");
   code.panel.classList.add("joining");
   const words = element("div", "joining-words");
   words.append(root.code.hint, root.code.link, root.code.large, root.code.local);
@@ -101,18 +102,6 @@ function saveCsv(root) {
   setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
 }
 
-/** @param {QrHeader} code @param {HTMLElement} place */
-function drawQr({ size, path }, place) {
-  if (place.dataset.path === path) return;
-  place.dataset.path = path;
-  const picture = document.createElementNS(SVG, "svg");
-  picture.setAttribute("viewBox", `0 0 ${size} ${size}`);
-  picture.setAttribute("shape-rendering", "crispEdges");
-  const dark = picture.appendChild(document.createElementNS(SVG, "path"));
-  dark.setAttribute("d", path);
-  place.replaceChildren(picture);
-}
-
 /** @param {Root} root @param {ClassStripHeader} header */
 function showTeacher(root, header) {
   const { words, code, link, local, qr, names, csv } = header;
@@ -123,9 +112,9 @@ function showTeacher(root, header) {
   write(root.code.link, link);
   root.code.link.href = link;
   write(root.code.local, local);
-  root.code.picture.setAttribute("aria-label", link);
   root.code.picture.hidden = !qr;
-  if (qr) drawQr(qr, root.code.picture);
+  if (qr && root.qr !== qr.path) root.code.picture.replaceChildren(qrPicture(qr, link));
+  root.qr = qr?.path;
   write(root.answers.opener, words.answers);
   write(root.answers.label, words.names);
   write(root.answers.about, words.about);
@@ -154,6 +143,19 @@ function showFollower(root, { role, words, names_wanted, name }) {
   write(root.leave, words.leave);
 }
 
+// What is presented goes from who teaches to who follows.
+/** @param {Root} root */
+function showScreens(root) {
+  root.noScreen?.();
+  root.screens = root.role;
+  root.noScreen =
+    root.role === "teacher"
+      ? teachScreen((value) => Boolean(bus.channel?.send({ answer: "class_session", name: "screen", value })))
+      : root.role === "follower"
+        ? followScreen(() => root.role === "follower", () => root.send("follows", false))
+        : undefined;
+}
+
 /** @param {Given} given */
 export default function ({ data, parentElement, setTriggerValue }) {
   const root = parentElement.querySelector(".vitrine") ?? buildStrip(parentElement);
@@ -169,6 +171,7 @@ export default function ({ data, parentElement, setTriggerValue }) {
     if (name === "follows") root.role = value ? "follower" : "alone";
     if (!bus.channel?.send({ answer: "class_session", name, value })) setTriggerValue(name, value);
   };
+  if (root.screens !== header.role) showScreens(root);
   write(root.count, header.sentence);
   write(root.problem, header.problem);
   (teaches ? showTeacher : showFollower)(root, header);

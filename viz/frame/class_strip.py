@@ -15,7 +15,7 @@ from viz.state.class_sessions import CLASS_SESSIONS, Seat, seat_of
 from viz.state.permissions import LOCAL
 from viz.state.session import Session, current_session
 from viz.ui.parts import frame_of, harmless
-from viz.ui.qr import qr_code
+from viz.ui.qr import code_data
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -45,7 +45,6 @@ def views(session: Session) -> list[View]:
 def teacher_header(seat: Seat) -> dict[str, Any]:
     room, count = seat.room, CLASS_SESSIONS.following(seat.room)
     following = _("{count} follow") if count > 1 else _("1 follows") if count else _("nobody follows yet")
-    code = qr_code(seat.link) if seat.link else None
     host = urlsplit(seat.link).hostname if seat.link else ""
     local = _("This address is known on this machine alone: others need one under which the server is known to them.")
     return {
@@ -53,7 +52,7 @@ def teacher_header(seat: Seat) -> dict[str, Any]:
         "code": room.code,
         "link": seat.link,
         "local": local if host in LOCAL else "",
-        "qr": {"size": code.size, "path": code.path} if code else None,
+        "qr": code_data(seat.link),
         "sentence": following.format(count=count),
         "problem": "",
         "names_wanted": room.names_wanted,

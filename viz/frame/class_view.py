@@ -7,6 +7,7 @@ comes by the channel, as the bytes that the teacher's own window was sent.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ from viz.i18n import catalogue
 from viz.i18n.catalogue import _
 from viz.pages.lessons import strip as lesson_strip
 from viz.pages.lessons.joining import CLASS, JOIN, forget
+from viz.protocol import NO_MESSAGE, read_screen
 from viz.state import shown_model, training
 from viz.state.class_sessions import (
     CLASS_SESSIONS,
@@ -25,16 +27,18 @@ from viz.state.class_sessions import (
     Picture,
     Seat,
     TeacherView,
+    is_open,
     seat_of,
     size_of,
 )
 from viz.state.position_override import PositionSetting
-from viz.state.session import DIFFERENCES, PINNED, SESSIONS, Key, Parameter, Session
+from viz.state.session import DIFFERENCES, PINNED, Key, Parameter, Session
 from viz.state.snapshot import Snapshot
 from viz.state.what_if import CHANGES
 
 if TYPE_CHECKING:
     from viz.frame.page_layout import PageLayout
+    from viz.protocol import TeacherScreen
 
 STRIP = "class_session"  # key of the line above the page
 HARMLESS = ("about", "again")  # clicks that change nothing which is shown
@@ -141,7 +145,7 @@ def publish_page(session: Session, stage: PageLayout, seat: Seat) -> None:
     fields = fields_of(parameters.keys() - choices.keys())
     layout = stage.page, model, parameters, choices, fields
     run = layout, snapshot.texts_and_choices(), session.training.step
-    if seat.room.leader != session.token and run == seat.drawn and is_there(seat.room.leader):
+    if seat.room.leader != session.token and run == seat.drawn and is_open(seat.room.leader):
         return  # another window of the teacher leads
     before, seat.drawn = seat.drawn, run
     pictures = pictures_of([view for key, view in session.views.items() if is_picture(session, key)])
@@ -176,7 +180,7 @@ def publish(session: Session, views: Sequence[View], whole: bool, acted: bool) -
         return
     if not seat.teaches:
         return share(session, seat, views)
-    if not acted and seat.room.leader != session.token and is_there(seat.room.leader):
+    if not acted and seat.room.leader != session.token and is_open(seat.room.leader):
         return
     pictures = pictures_of([view for view in views if is_picture(session, view.key)])
     snapshot = Snapshot.of(session)
@@ -213,12 +217,6 @@ def is_as_taught(session: Session, seat: Seat, view: TeacherView) -> bool:
     more = session.address.names() - view.parameters.keys() - OWN - BY_CHANNEL - {training.RUN}
     same_rest = view.snapshot.texts_and_choices() == Snapshot.of(session).texts_and_choices()
     return same_choices and same_address and not more and same_rest
-
-
-def is_there(token: str) -> bool:
-    """True if the session of this token has a window."""
-    session = SESSIONS.get(token)
-    return session is not None and bool(session.channels)
 
 
 def is_picture(session: Session, key: str) -> bool:
@@ -291,12 +289,25 @@ def is_mine_to_draw(seat: Seat, view: TeacherView, language: str) -> bool:
     return CLASS_SESSIONS.claim(seat.room, language, view.number)
 
 
-def accept_click(session: Session, key: str, name: str, value: object) -> None:
-    """A click by the channel, as it comes: who follows and clicks something of the page looks around alone."""
+def screen(session: Session) -> TeacherScreen | None:
+    """What a teacher presents to this session, if it follows one."""
+    seat = seat_of(session)
+    return None if seat is None or seat.teaches or not seat.follows else seat.room.screen
+
+
+def accept_click(session: Session, key: str, name: str, value: object) -> bool:
+    """A click by the channel, as it comes: who follows and clicks something of the page looks around alone. True if no
+    turn is needed to answer it.
+    """
+    if key == STRIP and name == "screen":
+        with suppress(*NO_MESSAGE):
+            CLASS_SESSIONS.put_screen(session, read_screen(value))
+        return True
     if key == STRIP and name == "follows":
         CLASS_SESSIONS.follow(session, bool(value))
     elif name not in HARMLESS and is_picture(session, key):
         let_go(session)
+    return False
 
 
 def let_go(session: Session) -> None:

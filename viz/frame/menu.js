@@ -1,8 +1,9 @@
-// The menu of the page, in the visitor's language: theme, presenting, print, the page as a file. Streamlit's own, which is in English,
+// The menu of the page, in the visitor's language: theme, presenting, print, the page as a file, its link. Streamlit's own, which is in English,
 // is hidden.
 
 import { element, newRoot, write } from "../web/elements.js";
 import { bus } from "../web/bus.js";
+import { buildLink } from "../web/link.js";
 import { newPopover } from "../web/popover.js";
 import { closeAtEscape } from "./explanations.js";
 import { answered, wholePage } from "./page_file.js";
@@ -69,6 +70,8 @@ function buildMenu(parentElement) {
     root[name] = panel.appendChild(element("button", `item ${name}`));
     root[name].type = "button";
   }
+  root.link = buildLink("item link", (address) => root.askCode(address));
+  root.print.before(root.link.opener, root.link.panel);
   root.present.addEventListener("click", () => {
     panel.hidePopover();
     present(nearestFigure());
@@ -128,9 +131,11 @@ async function saveFile(root, panel, name, ending, make) {
 }
 
 /** @param {Given} given */
-export default function ({ data: words, parentElement, setTriggerValue }) {
+export default function ({ data, parentElement, setTriggerValue }) {
   const root = parentElement.querySelector(".vitrine") ?? buildMenu(parentElement);
-  root.words = words;
+  const words = (root.words = data.words);
+  root.askCode = (/** @type {string} */ address) => setTriggerValue("code", address);
+  root.link.show(data.link, data.code);
   root.prepare = (/** @type {number} */ number) => setTriggerValue("prepare", number);
   root.make = (/** @type {unknown} */ wish) => setTriggerValue("make", wish);
   bus.tour = () => begin(words, words.tour_steps);

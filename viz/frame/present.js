@@ -1,9 +1,10 @@
 // Presenting: one figure of the page alone in the window, in type that is read from the last row; beside it the text of a
 // lesson's step, where one is open. Begun from the menu, the lesson, or by a double click on a figure. Arrows, page keys and a
-// clicker lead to the next figure, in a lesson to its next step; space plays a film, B blanks, L is a pointer, Esc ends.
+// clicker lead to the next figure, in a lesson to its next step; space plays a film, B blanks, L is a pointer, Esc ends. A window that
+// follows a teacher's presents what that does, and shows its pointer.
 
 import { bus } from "../web/bus.js";
-import { element, write } from "../web/elements.js";
+import { element, write, zoomOf } from "../web/elements.js";
 
 const ZOOM = 1.85; // of the page's 13 pixels to 24
 const LEAST = 1; // of a figure that is too high otherwise
@@ -35,6 +36,11 @@ let dot = null; // that follows the pointer
 /** @type {Record<string, string>} */
 let words = {};
 let waiting = 0; // for the figure of a page that is being made
+let seeking = 0; // for the figure that the teacher presents
+let led = false; // by the window of a teacher
+let number = -1; // of the presented figure, among those of the page
+/** @type {number[]} */
+let spot = []; // of the pointer, see spotAt
 
 const page = () => document.documentElement;
 export const presenting = () => bar !== null;
@@ -93,6 +99,7 @@ function show(figure) {
   leave();
   rootIn(figure)?.classList.add("presented"); // its own buttons go
   shown = figure;
+  number = figures().indexOf(figure);
   page().toggleAttribute("data-presenting-wait", false);
   for (let each = /** @type {HTMLElement | null} */ (figure); each && !each.classList.contains("stMain"); each = each.parentElement) {
     each.dataset.presented = each === figure ? "figure" : "around";
@@ -102,7 +109,11 @@ function show(figure) {
   fit(figure, TRIES);
   say("");
   document.querySelector(".stMain")?.scrollTo(0, 0);
+  tell();
 }
+
+// Those who follow are to see it.
+const tell = () => bus.dispatchEvent(new Event("presented"));
 
 // Where one is, or a sentence for a moment.
 /** @param {string} sentence */
@@ -121,6 +132,7 @@ function zoom(factor) {
   page().dataset.presenting = String(factor);
   page().style.setProperty("--presenting", String(factor));
   window.dispatchEvent(new Event("resize"));
+  if (led && bus.screen) pointAt(bus.screen.pointer);
 }
 
 const most = () => (matchMedia(PHONE).matches ? LEAST : MOST);
@@ -132,12 +144,13 @@ function fit(figure, tries) {
   setTimeout(() => {
     if (shown !== figure || !bar) return;
     const factor = Number(page().dataset.presenting);
-    const [high, room] = [figure.getBoundingClientRect().height, innerHeight - 2 * MARGIN];
+    const [high, room] = [figure.getBoundingClientRect().height, innerHeight - (bus.covered ?? 0) - 2 * MARGIN];
     const next = high > room ? Math.max(LEAST, factor * Math.max(0.8, room / high)) : Math.min(most(), factor * 1.15);
     const fits = high <= room && (high > FULL * room || factor === most() || figure.dataset.tooHigh === String(next));
     if (!tries || next === factor || fits) {
       figure.style.marginTop = `${Math.max(0, (room - high) / 2) / factor}px`;
       delete figure.dataset.tooHigh;
+      if (led && bus.screen) pointAt(bus.screen.pointer);
       return;
     }
     if (high > room) figure.dataset.tooHigh = String(factor);
@@ -207,8 +220,10 @@ function settle(since = performance.now()) {
   waiting = Number(setTimeout(() => {
     if (!bar) return;
     const first = page().hasAttribute("data-turned") ? undefined : mainFigure();
-    if (first && area(first) > LEAST_AREA) show(first);
-    else if (performance.now() - since < PATIENCE) settle(since);
+    if (first && area(first) > LEAST_AREA) {
+      show(first);
+      if (led && bus.screen) follow(bus.screen);
+    } else if (performance.now() - since < PATIENCE) settle(since);
     else end();
   }, SETTLES));
 }
@@ -235,24 +250,74 @@ bus.addEventListener("lesson", () => {
 export function present(figure) {
   const first = figure ?? mainFigure();
   if (!first) return;
-  if (!bar) {
-    bar = document.body.appendChild(element("div", "presenting_bar"));
-    for (const [name, sign, act] of /** @type {[string, string, () => void][]} */ ([
-      ["before", "‹", () => lead(-1)], ["place", "", () => {}], ["next", "›", () => lead(1)], ["end", "✕", end],
-    ])) {
-      const part = bar.appendChild(element(name === "place" ? "span" : "button", name, sign));
-      if (name === "place") {
-        part.setAttribute("aria-live", "polite");
-        continue;
-      }
-      part.title = words[name];
-      part.setAttribute("aria-label", words[name]);
-      part.addEventListener("click", act);
-    }
-    observer.observe(document.body, { childList: true, subtree: true });
-    showText();
-  }
+  if (!bar) begin();
   show(first);
+}
+
+function begin() {
+  bar = document.body.appendChild(element("div", "presenting_bar"));
+  for (const [name, sign, act] of /** @type {[string, string, () => void][]} */ ([
+    ["before", "‹", () => lead(-1)], ["place", "", () => {}], ["next", "›", () => lead(1)], ["end", "✕", end],
+  ])) {
+    const part = bar.appendChild(element(name === "place" ? "span" : "button", name, sign));
+    if (name === "place") {
+      part.setAttribute("aria-live", "polite");
+      continue;
+    }
+    part.title = words[name];
+    part.setAttribute("aria-label", words[name]);
+    part.addEventListener("click", () => own(act));
+  }
+  observer.observe(document.body, { childList: true, subtree: true });
+  showText();
+}
+
+// Whoever does something himself while he is led looks around alone.
+/** @param {() => void} act */
+function own(act) {
+  if (!led) return act();
+  end();
+  bus.dispatchEvent(new Event("alone"));
+}
+
+/** @param {Element | null} figure */
+const keyOf = (figure) => [...(figure?.classList ?? [])].find((name) => name.startsWith("st-key-"))?.slice("st-key-".length) ?? "";
+
+// What this window presents, for those who follow it.
+/** @returns {Omit<TeacherScreen, "step">} */
+export const presentation = () => ({
+  figure: bar ? keyOf(shown) : "",
+  place: bar ? number : -1,
+  blank: page().hasAttribute("data-blank"),
+  pointer: dot ? spot : [],
+});
+
+// Present what a teacher's window does, as soon as its figure is here.
+/** @param {TeacherScreen | null} screen */
+export function follow(screen, since = performance.now()) {
+  clearTimeout(seeking);
+  if (!screen || screen.place < 0) {
+    if (led) end();
+    return;
+  }
+  const figure = figureOf(screen);
+  if (!figure || page().hasAttribute("data-turned")) {
+    if (performance.now() - since < PATIENCE) seeking = Number(setTimeout(() => follow(screen, since), SETTLES));
+    return;
+  }
+  if (!bar) begin();
+  led = true;
+  bar?.classList.add("led");
+  if (figure !== shown) show(figure);
+  page().toggleAttribute("data-blank", screen.blank);
+  pointAt(screen.pointer);
+}
+
+/** @param {TeacherScreen} screen */
+function figureOf({ figure, place }) {
+  if (figure && shown?.isConnected && keyOf(shown) === figure) return shown;
+  const all = figures();
+  return figure ? all.find((each) => keyOf(each) === figure) : all[place];
 }
 
 export function end() {
@@ -262,18 +327,69 @@ export function end() {
   clearTimeout(waiting);
   for (const each of [bar, text, dot]) each?.remove();
   bar = text = dot = shown = null;
+  led = false;
+  tell();
   observer.disconnect();
   window.dispatchEvent(new Event("resize"));
 }
 
 // A large soft dot where the mouse is, which is seen from the last row.
 function togglePointer() {
-  if (dot) {
-    dot.remove();
+  dot?.remove();
+  dot = dot ? null : document.body.appendChild(element("div", "presenting_dot"));
+  spot = [];
+  tell();
+}
+
+/** @param {PointerEvent} event */
+function movePointer({ clientX, clientY }) {
+  if (!dot || led) return;
+  dot.style.translate = `${clientX}px ${clientY}px`;
+  spot = spotAt(clientX, clientY);
+  tell();
+}
+
+// Where a pointer is in the presented figure, whatever the size of that is: in cells of a map, else in shares of what is under it: the
+// canvas, a button, counted from 1, or all of the figure.
+const [CELLS, CANVAS, ALL] = [-2, -1, 0];
+
+/** @param {number} x @param {number} y */
+function spotAt(x, y) {
+  if (!shown) return [];
+  const root = rootIn(shown);
+  const inside = (/** @type {Element | undefined} */ each) => {
+    const { left, top, right, bottom } = each?.getBoundingClientRect() ?? new DOMRect();
+    return x >= left && x < right && y >= top && y < bottom;
+  };
+  const button = [...(root?.querySelectorAll("button") ?? [])].findIndex(inside);
+  const unit = button >= 0 ? button + 1 : !inside(root?.canvas) ? ALL : root.place?.wide && root.place.high ? CELLS : CANVAS;
+  const { left, top, wide, high } = areaOf(unit) ?? { left: 0, top: 0, wide: 1, high: 1 };
+  return [unit, (x - left) / wide, (y - top) / high];
+}
+
+// Where such a unit begins on the screen, and how large it is.
+/** @param {number} unit */
+function areaOf(unit) {
+  const root = shown && rootIn(shown);
+  const node = unit > 0 ? root?.querySelectorAll("button")[unit - 1] : unit === ALL ? shown : root?.canvas;
+  if (!node) return undefined;
+  const { left, top, width, height } = node.getBoundingClientRect();
+  const [zoom, { place }] = [zoomOf(node), root ?? {}];
+  if (unit !== CELLS || !place?.wide) return { left, top, wide: width || 1, high: height || 1 };
+  return { left: left + zoom * place.left, top: top + zoom * place.top, wide: zoom * place.wide, high: zoom * place.high };
+}
+
+// The dot of a teacher's pointer.
+/** @param {number[]} pointer */
+function pointAt([unit, x, y]) {
+  const area = unit === undefined ? undefined : areaOf(unit);
+  if (!area) {
+    dot?.remove();
     dot = null;
     return;
   }
-  dot = document.body.appendChild(element("div", "presenting_dot"));
+  dot ??= document.body.appendChild(element("div", "presenting_dot led"));
+  dot.style.translate = `${area.left + x * area.wide}px ${area.top + y * area.high}px`;
 }
 
 function play() {
@@ -285,7 +401,10 @@ function play() {
 /** @type {[Set<string>, () => void][]} */
 const ACTS = [
   [new Set(["Escape"]), end],
-  [BLANK, () => page().toggleAttribute("data-blank")],
+  [BLANK, () => {
+    page().toggleAttribute("data-blank");
+    tell();
+  }],
   [POINTER, togglePointer],
   [new Set([" "]), play],
   [NEXT, () => lead(1)],
@@ -302,7 +421,7 @@ function onKey(event) {
   if (["Enter", " "].includes(event.key) && target.closest?.(".presenting_bar")) return; // its own button
   const act = ACTS.find(([keys]) => keys.has(event.key))?.[1];
   if (!act) return;
-  act();
+  own(act);
   event.preventDefault();
   event.stopPropagation();
 }
@@ -314,7 +433,7 @@ function onDoubleClick(event) {
   const container = path.find((each) => each.classList?.contains("stElementContainer"));
   if (!container || container.querySelector(".stPlotlyChart") || !container.closest(".stMain") || !isFigure(container)) return;
   getSelection()?.removeAllRanges();
-  if (bar) end();
+  if (bar) own(end);
   else present(container);
 }
 
@@ -329,9 +448,7 @@ export function listen(said) {
   listening = true;
   document.addEventListener("keydown", onKey, true);
   document.addEventListener("dblclick", onDoubleClick);
-  document.addEventListener("pointermove", ({ clientX, clientY }) => {
-    if (dot) dot.style.translate = `${clientX}px ${clientY}px`;
-  });
+  document.addEventListener("pointermove", movePointer);
   window.addEventListener("popstate", () => bar && end());
   window.addEventListener("resize", ({ isTrusted }) => isTrusted && bar && shown && show(shown)); // a phone is turned
 }

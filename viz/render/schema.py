@@ -490,8 +490,17 @@ class LeadHeader(TypedDict):
 
 
 class QrHeader(TypedDict):
+    href: str
     size: int
     path: str
+
+
+class LinkWords(TypedDict):
+    link: str
+    copy: str
+    copied: str
+    code: str
+    here: str
 
 
 class ClassStripHeader(TypedDict):

@@ -18,6 +18,7 @@ from viz.state.session import SESSIONS, Session
 
 if TYPE_CHECKING:
     from model.runtime.ledger import Reservation
+    from viz.protocol import TeacherScreen
     from viz.state.snapshot import Snapshot
 
 REPLICA = "VITRINE_REPLICA"  # in the environment: a replica's name for the proxy before it, which leads by it
@@ -92,6 +93,7 @@ class ClassSession:
     """A class session. owner: secret of the teacher's browser; empty where it has none. visitors: who has joined, by
     the tokens of their sessions: the hash of a browser, or the token again. answers: by question. news: grows with what
     the teacher is told, `changes` with what the visitors are. leader: token of the teacher's session that leads.
+    screen: what its browser alone knows.
     """
 
     code: str
@@ -99,6 +101,7 @@ class ClassSession:
     promise: Reservation
     leader: str = ""
     view: TeacherView | None = None
+    screen: TeacherScreen | None = None
     names_wanted: bool = False
     names: dict[str, str] = field(default_factory=dict)
     visitors: dict[str, str] = field(default_factory=dict)
@@ -228,6 +231,19 @@ class ClassSessions:
         wake(seat.room)
         return True
 
+    def put_screen(self, session: Session, screen: TeacherScreen) -> None:
+        """Show those who follow what the leading window of the teacher presents, and where it points; the newest
+        counts.
+        """
+        seat = seat_of(session)
+        if seat is None or not seat.teaches:
+            return
+        with self._lock:
+            if seat.room.ended or (seat.room.leader != session.token and is_open(seat.room.leader)):
+                return
+            seat.room.screen, seat.room.leader = screen, session.token
+        wake(seat.room)
+
     def put_question(self, session: Session, key: Hashable, answers: Answers) -> None:
         """A question is before the class: its answers count from now on."""
         seat = seat_of(session)
@@ -264,7 +280,7 @@ class ClassSessions:
     def _end(self, room: ClassSession) -> None:
         with self._lock:
             self._rooms.pop(spoken(room.code), None)
-            room.ended, room.view, room.question = True, None, None
+            room.ended, room.view, room.screen, room.question = True, None, None, None
             room.changes += 1
             tokens = list(room.visitors)
             for each in (room.names, room.answers, room.visitors, room.drawing):
@@ -396,6 +412,12 @@ def is_following(token: str, room: ClassSession) -> bool:
     if session is None or seat is None or seat.room is not room or not seat.follows:
         return False
     return bool(session.channels) or not seat.had_channel
+
+
+def is_open(token: str) -> bool:
+    """True if the session of this token has a window."""
+    session = SESSIONS.get(token)
+    return session is not None and bool(session.channels)
 
 
 def spoken(code: str) -> str:

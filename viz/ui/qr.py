@@ -1,11 +1,17 @@
-"""QR code of a link, as the path of an SVG."""
+"""QR code of a link, as the path of an SVG; and what the browser's button of a link is told, see web/link.js."""
 
 from __future__ import annotations
 
 import io
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
+import streamlit as st
+
+from viz.i18n.catalogue import _
+
+CODE = "link_code"  # in the session state: the address whose code is shown
 BORDER = 4  # modules of quiet zone around it (ISO/IEC 18004)
 
 
@@ -15,12 +21,6 @@ class QrCode:
 
     size: int
     path: str
-
-    @property
-    def svg(self) -> str:
-        """A whole picture: black on white, whatever the page's colours are, for cameras."""
-        box = f'viewBox="0 0 {self.size} {self.size}" shape-rendering="crispEdges" xmlns="http://www.w3.org/2000/svg"'
-        return f'<svg {box}><rect width="100%" height="100%" fill="white"/><path d="{self.path}" fill="black"/></svg>'
 
 
 @lru_cache(maxsize=64)
@@ -44,3 +44,33 @@ def qr_code(text: str) -> QrCode:
             parts.append(f"M{x} {y}h{end - x}v1h{x - end}z")
             x = end
     return QrCode(len(lines), "".join(parts))
+
+
+def code_data(address: str) -> dict[str, Any] | None:
+    """QR code of an address for the browser; None where there is none, or it is longer than a code can be."""
+    try:
+        code = qr_code(address) if address.startswith(("http://", "https://")) else None
+    except ValueError:
+        return None
+    return None if code is None else {"href": address, "size": code.size, "path": code.path}
+
+
+def wanted_code() -> dict[str, Any] | None:
+    """QR code of the address that a link's button has asked for."""
+    return code_data(st.session_state.get(CODE, ""))
+
+
+def on_code(component: str) -> None:
+    """The QR code of a link is drawn in the next run. component: key of the one whose button was pressed."""
+    st.session_state[CODE] = str(st.session_state[component]["code"])
+
+
+def link_words(name: str) -> dict[str, str]:
+    """Words of a link's button. name: on the button."""
+    return {
+        "link": name,
+        "copy": _("Copy"),
+        "copied": _("Copied"),
+        "code": _("QR code of this link"),
+        "here": _("This address leads to this machine alone: on another one, open Vitrine by the name of this one."),
+    }

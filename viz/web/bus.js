@@ -64,3 +64,7 @@ export function onHover(listener) {
   bus.addEventListener("hover", handle);
   return () => bus.removeEventListener("hover", handle);
 }
+
+// A place of a figure was clicked: a lesson may have asked for it.
+/** @param {ClickedPlace} place */
+export const tellPlace = (place) => bus.dispatchEvent(new CustomEvent("place", { detail: place }));

@@ -78,8 +78,12 @@ function openChannel() {
     if (channel.socket !== socket) return; // of a session that is no more
     Object.assign(channel, { failures: 0, heard: performance.now() });
     if (data instanceof ArrayBuffer) return receive(new Uint8Array(data));
-    /** @type {Partial<Hello & RunScript & Waiting>} */
-    const { hello, script, waiting, typing } = JSON.parse(data); // or {works}: a sign of life
+    /** @type {Partial<Hello & RunScript & Waiting & Screen>} */
+    const { hello, script, waiting, typing, screen } = JSON.parse(data); // or {works}: a sign of life
+    if (screen !== undefined) {
+      bus.screen = screen;
+      bus.dispatchEvent(new Event("screen"));
+    }
     if (hello) channel.say("");
     if (script) channel.run();
     if (waiting) channel.say(channel.words.waiting.replace("{seconds}", String(waiting)).replace("{typing}", String(typing)));

@@ -4,7 +4,7 @@
 import { unpack } from "./bytes.js";
 import { element, ending, placeIn } from "./elements.js";
 import { exact } from "./numbers.js";
-import { hover } from "./bus.js";
+import { hover, tellPlace } from "./bus.js";
 import { FONT, MARK, shortened } from "./pens.js";
 import { axisMarks, finite, range, scaleOf, spread } from "./scales.js";
 import { buildPlot, litOf, paintSoon, showPlot, showTip, within } from "./plot.js";
@@ -344,7 +344,7 @@ const CHART = {
 };
 
 /** @param {Given} given */
-export default function ({ data, parentElement, setTriggerValue }) {
+export default function ({ data, key, parentElement, setTriggerValue }) {
   const root = parentElement.querySelector(".vitrine") ?? buildPlot(parentElement, "chart", CHART);
   /** @type {ShownChartHeader & Behind} */
   const header = unpack(data);
@@ -352,7 +352,10 @@ export default function ({ data, parentElement, setTriggerValue }) {
     series.xs = header.arrays[2 * index];
     series.ys = header.arrays[2 * index + 1];
   });
-  root.choose = (/** @type {ChartPlace} */ place) => setTriggerValue("place", place);
+  root.choose = (/** @type {{ series: number, index: number }} */ place) => {
+    setTriggerValue("place", place);
+    tellPlace({ key, x: header.series[place.series].xs[place.index] });
+  };
   root.explain = () => setTriggerValue("about", performance.now());
   showPlot(root, { header, chosen: header.chosen });
   return ending(root);

@@ -87,15 +87,15 @@ export function frameAt() {
   return bus.at == null ? filmHere().steps.length - 1 : filmHere().steps.indexOf(bus.at);
 }
 
-// Stand at a frame; at the last one, go on with those that come.
+// Stand at a frame; at the last one, go on with those that come. led: by a teacher's window.
 /** @param {number} number */
-export function goToFrame(number) {
+export function goToFrame(number, led = false) {
   const { steps } = filmHere();
   const index = Math.max(0, Math.min(steps.length - 1, number));
   const at = index === steps.length - 1 ? null : steps[index];
   if (at === (bus.at ?? null)) return;
   bus.at = at;
-  bus.dispatchEvent(new CustomEvent("frame"));
+  bus.dispatchEvent(new CustomEvent("frame", { detail: { led } }));
 }
 
 // Labels of what is one row, or one column: tokens, or runs of them.

@@ -156,8 +156,18 @@ interface Bus extends EventTarget {
   visits?: any;
   left?: HTMLStyleElement;
   turning?: number;
+  /** What the teacher of a class session presents, where this window follows, see class_screen.js. */
+  screen?: TeacherScreen | null;
   /** The step that is open, see lesson.js. */
   lesson?: LessonStep;
+}
+
+/** A place of a figure that was clicked: a cell of a map, or a number of a chart's x axis. */
+interface ClickedPlace {
+  key: string;
+  row?: number;
+  column?: number;
+  x?: number;
 }
 
 interface LessonLight {

@@ -16,9 +16,10 @@ const OVER = 285; // unless it would end below the window: what stands over it
 const UNDER = 135; // above one that a lesson leaves room for: the header and its own heading
 export function largeHeight() {
   const high = windowHeight();
-  const { covered } = bus; // by a lesson's text, under which the page goes on
-  if (covered && !document.documentElement.dataset.presenting) return Math.min(SHARE * high, high - covered - UNDER);
-  return Math.min(SHARE * high, document.documentElement.dataset.presenting ? high : high - OVER); // nothing stands over one that is presented
+  const { presenting } = document.documentElement.dataset;
+  const covered = (bus.covered ?? 0) / (Number(presenting) || 1); // by a lesson's text, under which the page goes on
+  if (covered) return Math.min(SHARE * high, high - covered - UNDER);
+  return Math.min(SHARE * high, presenting ? high : high - OVER); // nothing stands over one that is presented
 }
 export const HIDDEN = 2; // among visible cells (1) and masked ones (0): below the threshold, so not drawn
 export const ODD = 3; // among them: not a number, or infinite

@@ -600,8 +600,17 @@ interface LeadHeader {
 }
 
 interface QrHeader {
+  href: string;
   size: number;
   path: string;
+}
+
+interface LinkWords {
+  link: string;
+  copy: string;
+  copied: string;
+  code: string;
+  here: string;
 }
 
 interface ClassStripHeader {
@@ -861,6 +870,18 @@ interface Waiting {
 
 interface Working {
   works: boolean;
+}
+
+interface TeacherScreen {
+  figure: string;
+  place: number;
+  blank: boolean;
+  pointer: number[];
+  step: number | null;
+}
+
+interface Screen {
+  screen: TeacherScreen | null;
 }
 
 interface MessageHeader {

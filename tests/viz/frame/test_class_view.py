@@ -241,6 +241,55 @@ def test_a_page_comes_within_300_milliseconds(teacher):
     assert in_loop(use) == []
 
 
+SCREEN = {"figure": "near", "place": 0, "blank": False, "pointer": [-2, 1.5, 0.5], "step": None}
+
+
+def present(window: Window, **parts: Any) -> None:
+    window.say(answer="class_session", name="screen", value=SCREEN | parts)
+
+
+async def screens_until(window: Window, step: int) -> list[Any]:
+    """What comes of a teacher's screen, until that at this step of the film."""
+    screens: list[Any] = []
+    while not screens or (screens[-1] or {}).get("step") != step:
+        if (message := await window.message()).keys() == {"screen"}:
+            screens.append(message["screen"])
+    return screens
+
+
+def test_what_a_teacher_presents_comes_to_all_and_of_it_only_the_newest_to_who_is_slow(teacher):
+    followers = [follower_of(teacher) for _ in range(2)]
+    room = room_of(teacher)
+
+    async def use() -> None:
+        async with opened(teacher.token) as first, opened(followers[0].token) as one, opened(followers[1].token) as two:
+            await asyncio.gather(one.view("class_session"), two.view("class_session"))
+            two.reads.clear()
+            for step in range(30):
+                present(first, step=step)
+                assert (await screens_until(one, step))[-1] == SCREEN | {"step": step}  # nobody waits for the slow one
+            two.reads.set()
+            assert len(await screens_until(two, 29)) <= 2
+            for forged in ({"figure": "<b>"}, {"pointer": [0, "NaN", 1]}, {"pointer": 1}, {"place": None}):
+                present(first, **forged)
+            present(one, step=99)  # who is no teacher cannot steer
+            present(first, step=30)
+            await asyncio.gather(screens_until(one, 30), screens_until(two, 30))
+            assert room.screen == SCREEN | {"step": 30}
+            one.say(answer="class_session", name="follows", value=False)
+            while (message := await one.message()).keys() != {"screen"}:
+                pass
+            assert message == {"screen": None}  # who looks around alone is shown nothing more
+            present(first, step=31)
+            one.say(answer="class_session", name="follows", value=True)
+            assert await screens_until(one, 31)
+            joining.CLASS_SESSIONS.end(teacher)
+            while (message := await two.message()) != {"screen": None}:
+                pass
+
+    assert in_loop(use) == []
+
+
 # By the script: the whole application twice, in one process.
 
 

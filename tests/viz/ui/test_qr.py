@@ -7,7 +7,7 @@ import re
 import pytest
 import segno
 
-from viz.ui.qr import BORDER, qr_code
+from viz.ui.qr import BORDER, code_data, qr_code
 
 LINK = "https://vitrine.example.org/class/?join=2-KWT4MZ"
 
@@ -21,9 +21,14 @@ def test_the_path_covers_the_dark_modules_and_no_others():
     rows = list(reference.matrix)
     assert code.size == len(rows) + 2 * BORDER
     assert covered == {(x + BORDER, y + BORDER) for y, row in enumerate(rows) for x, dark in enumerate(row) if dark}
-    assert code.svg.startswith(f'<svg viewBox="0 0 {code.size} {code.size}"')
 
 
 def test_a_text_that_is_too_long_is_an_error():
     with pytest.raises(ValueError, match=r"too large|does not fit|Data too"):
         qr_code("x" * 5000)
+
+
+def test_a_link_has_a_code_and_another_text_none():
+    assert code_data(LINK) == {"href": LINK, "size": qr_code(LINK).size, "path": qr_code(LINK).path}
+    assert code_data("javascript:alert(1)") is None
+    assert code_data(f"{LINK}&source={'x' * 5000}") is None

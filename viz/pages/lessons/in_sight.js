@@ -3,6 +3,7 @@
 import { bus } from "../../web/bus.js";
 
 const NARROW = "(max-width: 1199px)"; // as in strip.css
+const PRESENTED = "(max-width: 900px)"; // as in frame.css: the text of a presented figure is below it
 const EVERY = 200; // milliseconds between looks for the figure of a page that is being made
 const LOOKS = 40;
 const STANDS = 3; // looks at which it has not moved
@@ -30,8 +31,9 @@ function scrollTo(figure, main, text) {
 
 // How much of the window's height the text covers: figures leave room for it.
 export function measureText() {
-  const text = /** @type {HTMLElement | null} */ (document.querySelector(".st-key-lesson_panel"));
-  const covered = text && matchMedia(NARROW).matches ? text.offsetHeight : 0;
+  const presented = document.querySelector(".presented_text");
+  const text = /** @type {HTMLElement | null} */ (presented ?? document.querySelector(".st-key-lesson_panel"));
+  const covered = text && matchMedia(presented ? PRESENTED : NARROW).matches ? text.offsetHeight : 0;
   if (covered === (bus.covered ?? 0)) return;
   bus.covered = covered;
   dispatchEvent(new Event("resize"));

@@ -19,23 +19,26 @@ from model.training.demonstration import DEMONSTRATIONS
 from viz.components.registry import component
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
-from viz.i18n.format import as_sentence, in_turn, literal, significant, token_code, token_sign
+from viz.i18n.format import as_sentence, in_turn, literal, sides, significant, token_code, token_sign
 from viz.i18n.messages import in_language
 from viz.pages.lessons import before, trained_state
 from viz.pages.lessons.class_bars import bars
 from viz.pages.lessons.shelf import lesson_named
+from viz.render.grouping import first_of
 from viz.state import shown_model, texts, training
 from viz.state.class_sessions import CLASS_SESSIONS, Answers
 from viz.state.position_override import PositionSetting
 from viz.state.sampling_sliders import TEMPERATURE, TOP_K, TOP_P, slider_values
 from viz.state.session import DEFAULT_SELECTION, Key, Parameter, Session, current_session
-from viz.ui.qr import qr_code
+from viz.state.token_groups import merged
+from viz.ui.qr import link_words, on_code, wanted_code
 
 if TYPE_CHECKING:
     from model.lessons.lesson import Lesson, Paragraph
     from model.lessons.questions import Answer, Question
     from model.lessons.state import State, Subject
 
+FINDABLE = ("cell", "step")  # kinds of question that a click in a figure answers; heads are chosen on the page
 HINTS = 3  # a nudge, a suggestion, the answer
 STYLE = Path(__file__).parent / "strip.css"
 HIDE = "hide"  # in the address: names of controls that are hidden while a lesson is open
@@ -81,7 +84,7 @@ class Part(StrEnum):
     PROGRESS = "lesson_progress"
     PANEL = "lesson_panel"
     ACTS = "lesson_acts"
-    CODE = "lesson_code"
+    PLACE = "lesson_place"
 
 
 @dataclass
@@ -108,6 +111,7 @@ def open_step(lesson: Lesson, number: int) -> None:
     """Show a step, and its state on its page. In a callback, or before widgets are drawn."""
     session = current_session()
     before.remember(session)
+    st.session_state.pop(Part.PLACE, None)
     session.address.set(Part.LESSON, lesson.name)
     session.address.set(Part.STEP, str(number + 1))
     states = [step.state for step in lesson.steps if step.state is not None]
@@ -253,8 +257,9 @@ def panel(session: Session, place: DeltaGenerator) -> None:
             row.caption(words, width="content")
         if words := before.sentence(session):
             st.caption(words)
-        acts = {"on_go_change": partial(on_go, lesson), "on_code_change": on_code}
-        _lesson(data=step_data(lesson, number, sentence), key=Part.ACTS, **acts)
+        acts = {"go": partial(on_go, lesson), "code": partial(on_code, Part.ACTS), "place": on_place}
+        changes = {f"on_{name}_change": act for name, act in acts.items()}
+        _lesson(data=step_data(lesson, number, sentence), key=Part.ACTS, **changes)
     before.look_after(session)
 
 
@@ -272,20 +277,15 @@ def step_data(lesson: Lesson, number: int, question: str) -> dict[str, Any]:
         "title": step.title,
         "place": place_words(lesson, number),
         "question": question,
+        "find": step.question.kind if question and step.question and step.question.kind in FINDABLE else "",
         "paragraphs": paragraphs_data(step.paragraphs),
         "lights": [{"kind": each.kind, "what": each.what} for each in step.lights],
         "notes": any(each.notes or each.minutes for each in lesson.steps),
-        "code": code_data(st.session_state.get(Part.CODE, "")),
+        "code": wanted_code(),
         "words": {
             "present": _("Present"),
             "notes": _("Notes"),
-            "link": _("Link to this step"),
-            "copy": _("Copy"),
-            "copied": _("Copied"),
-            "code": _("QR code of this link"),
-            "here": _(
-                "This address leads to this machine alone: on another one, open Vitrine by the name of this one."
-            ),
+            "link": link_words(_("Link to this step")),
             "worksheet": _("Worksheet"),
             "fold": _("Fold the text"),
             "unfold": _("Show the text"),
@@ -308,18 +308,10 @@ def on_go(lesson: Lesson) -> None:
         open_step(lesson, number)
 
 
-def code_data(address: str) -> dict[str, Any] | None:
-    """QR code of an address for the browser; None where there is none, or it is longer than a code can be."""
-    try:
-        code = qr_code(address) if address.startswith(("http://", "https://")) else None
-    except ValueError:
-        return None
-    return None if code is None else {"href": address, "size": code.size, "path": code.path}
-
-
-def on_code() -> None:
-    """The QR code of a link is drawn in the next run."""
-    st.session_state[Part.CODE] = str(st.session_state[Part.ACTS]["code"])
+def on_place() -> None:
+    """A place of a figure was clicked that a question may ask for, or a film was left at a step."""
+    place = st.session_state[Part.ACTS]["place"]
+    st.session_state[Part.PLACE] = {str(name): max(0, int(value)) for name, value in place.items()}
 
 
 def markdown(paragraphs: Sequence[Paragraph]) -> str:
@@ -415,11 +407,15 @@ def ask_class(session: Session, key: tuple[str, int, object], title: str, senten
 
 def ask(question: Question, answer: Answer, subject: Subject, key: str) -> int | float | None:
     """The reader's guess, by its number or as a number; None: there is none yet."""
+    if question.kind == "step":
+        return _found_step(key)
     if not answer.options:
         value = st.number_input(_("Your guess"), value=None, min_value=0.0, key=key, width=160)
         return None if value is None else float(value)
     if question.kind == "head":
         return _chosen_head(question, answer, subject, key)
+    if question.kind == "cell":
+        _offer_cell(question, answer, subject, key)
     return st.pills(
         _("Your guess"),
         range(len(answer.options)),
@@ -443,6 +439,43 @@ def _chosen_head(question: Question, answer: Answer, subject: Subject, key: str)
     st.button(literal(label), key="lesson_pick", on_click=partial(st.session_state.__setitem__, key, place))
     value: int | None = st.session_state.get(key)
     return value
+
+
+def _found_step(key: str) -> int | None:
+    """Step that is written, or pressed in a curve, or at which the film stands, once the reader says that it is it."""
+    row = st.container(horizontal=True, vertical_alignment="bottom")
+    value: int | None = row.number_input(_("Your guess"), value=None, min_value=0, step=1, key=key, width=160)
+    step = st.session_state.get(Part.PLACE, {}).get("step")
+    if step is None:
+        st.caption(_("Write it, press the curve there, or lead the film to it."))
+    else:
+        label = _("It is step {step}").format(step=f"{step:,}")
+        row.button(label, key="lesson_pick", on_click=partial(st.session_state.__setitem__, key, step))
+    return value
+
+
+def _offer_cell(question: Question, answer: Answer, subject: Subject, key: str) -> None:
+    """Button for the cell that was clicked in the large map, where that is of the question's head."""
+    from model.lessons.questions import keys, numbered, queries
+
+    place, session = st.session_state.get(Part.PLACE, {}), current_session()
+    kind, layer, head, _query = question.place(subject)
+    chosen = session.fit_selection(*subject.maps(kind), 1)
+    if not {"row", "column"} <= place.keys() or (chosen.layer, chosen.head) != (layer, head):
+        st.caption(_("Press the cell in the large map, or choose it here."))
+        return
+    names = numbered(queries(subject, kind)), numbered(keys(subject, kind))
+    groups = [merged(session).get(side) for side in sides(subject.trace, kind)]
+    row, column = (first_of(each, place[name]) for each, name in zip(groups, ("row", "column"), strict=True))
+    if not (row < len(names[0]) and column < len(names[1])):
+        return
+    cell = f"{names[0][row]} → {names[1][column]}"
+    number = answer.options.index(cell) if cell in answer.options else None
+    label = _("It is {head}").format(head=option_name(cell))
+    pick = partial(st.session_state.__setitem__, key, number)
+    st.button(literal(label), key="lesson_pick", on_click=pick, disabled=number is None)
+    if number is None:
+        st.caption(_("Its weight is not among the {count} largest.").format(count=len(answer.options)))
 
 
 def reaction(question: Question, answer: Answer, verdict: bool | None) -> str:

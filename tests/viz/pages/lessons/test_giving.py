@@ -17,10 +17,9 @@ from tests.model.lessons.test_lesson import HEAD
 from viz.pages.lessons import worksheet
 from viz.pages.lessons.notes import notes_data
 from viz.pages.lessons.shelf import FOLDER, lesson_named
-from viz.pages.lessons.strip import alike, code_data
+from viz.pages.lessons.strip import Part, alike
 from viz.state import training
 from viz.state.session import Key
-from viz.ui.qr import qr_code
 
 OWN = "I am a student."
 
@@ -93,13 +92,6 @@ def test_numbers_that_are_compared_have_one_unit_and_as_many_decimals():
     assert alike([0.0, 0.0]) == ["0", "0"]
 
 
-def test_a_link_has_a_code_and_another_text_none():
-    address = "https://vitrine.example/attention?lesson=tiny&step=2"
-    assert code_data(address)["path"] == qr_code(address).path
-    assert code_data("javascript:alert(1)") is None
-    assert code_data(f"{address}&source={'x' * 5000}") is None
-
-
 def test_a_step_trains_its_model_and_the_end_of_the_lesson_frees_it(tmp_path, monkeypatch):
     """To the step that its state names, from there to the next one, and back to an earlier one."""
     monkeypatch.setitem(DEMONSTRATIONS, "reverse", replace(REVERSE, pairs=600))
@@ -119,6 +111,11 @@ def test_a_step_trains_its_model_and_the_end_of_the_lesson_frees_it(tmp_path, mo
         sound(app.run())
         assert any("loss below 99" in each.value for each in app.markdown)
     assert session.training.step == 5
+    app.session_state[Part.PLACE] = {"step": 3}  # as on_place leaves it
+    app.run()
+    assert app.button(key="lesson_pick").label == "It is step 3"
+    app.button(key="lesson_pick").click().run()
+    assert any(each.value == "Not so. It is step 1." for each in sound(app).markdown)
     run = session.training.run
     app.button(key="lesson_end").click().run()
     sound(app)
