@@ -1,4 +1,4 @@
-"""What-if changes to the forward pass, made from outside: to masks and heads, and their form as a text."""
+"""What-if changes to the forward pass, made from outside: to masks, heads, experts, and their form as a text."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from model.capture.hooks import changed, changes_to
 from model.capture.trace import ATTENTION_PATHS, AttentionKind, attach
 from model.message import InputError
 from model.network.attention import MultiHeadAttention
+from model.network.experts import Gates
 from model.network.kernels import plain_kernels
 from model.network.masks import Edit, Mask
 
@@ -54,7 +55,7 @@ def intervening(network: nn.Module, changes: Sequence[Intervention]) -> Iterator
 
 @dataclass(frozen=True)
 class AttentionChange(Intervention):
-    """Change to one kind of attention; `str` is its text, see `read_changes`."""
+    """Change to one kind of attention, or to a layer that has it; `str` is its text, see `read_changes`."""
 
     kind: AttentionKind
 
@@ -193,6 +194,7 @@ NUMBER = r"(\d{1,5}|\*)"
 SWITCH = re.compile(rf"({KINDS}):(causal:on|causal:off|padding:off|window:off|window:\d{{1,5}})", re.ASCII)
 CELLS = re.compile(rf"({KINDS})\.{NUMBER}\.{NUMBER}:(show|hide):{NUMBER},{NUMBER}", re.ASCII)
 REMOVED = re.compile(rf"({KINDS})\.(\d{{1,5}})\.(\d{{1,5}}):remove", re.ASCII)
+REMOVED_EXPERT = re.compile(r"(encoder|decoder)\.(\d{1,5})\.expert\.(\d{1,5}):remove", re.ASCII)
 
 
 def write_changes(changes: Sequence[AttentionChange]) -> str:
@@ -223,6 +225,8 @@ def _read(part: str) -> AttentionChange:
         return Cells(cast(AttentionKind, match[1]), match[4] == "show", query, key, layer, head)
     if match := REMOVED.fullmatch(part):
         return RemovedHead(cast(AttentionKind, match[1]), int(match[2]), int(match[3]))
+    if match := REMOVED_EXPERT.fullmatch(part):
+        return RemovedExpert(cast(AttentionKind, match[1]), int(match[2]), int(match[3]))
     raise InputError(
         "{part!r} is no change: write, for example, decoder:causal:off or decoder.3.1:remove", part=part[:40]
     )
@@ -296,6 +300,49 @@ def removed_heads(changes: Sequence[Intervention], kind: str, layer: int) -> lis
     """Heads of a layer that these changes remove, in order."""
     removals = [change for change in changes if isinstance(change, RemovedHead)]
     return sorted({removal.head for removal in removals if (removal.kind, removal.layer) == (kind, layer)})
+
+
+@dataclass(frozen=True)
+class RemovedExpert(AttentionChange):
+    """Removal of one expert: the router cannot choose it, and its tokens go to the others. No change where the network
+    does not have it.
+
+    kind: "encoder" or "decoder", the stack of the layer. Each token is computed alone, so a cache stays exact.
+    """
+
+    layer: int
+    expert: int
+
+    def before(self, path: str, module: nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Inputs unchanged.
+
+        Raises:
+            ValueError: the experts are not ours.
+        """
+        if path == f"{self._path}.gates" and not isinstance(module, Gates):
+            raise ValueError("the experts of this model cannot be removed: it computes them by code of its own")
+        return inputs
+
+    def after(self, path: str, module: nn.Module, inputs: tuple[Any, ...], output: Tensor) -> Tensor:
+        """Logits of the router, −∞ for the expert.
+
+        Raises:
+            ValueError: no expert of the layer is left.
+        """
+        if path != f"{self._path}.router" or self.expert >= output.shape[-1]:
+            return output
+        output = output.clone()
+        output[..., self.expert] = -torch.inf
+        if bool(output.isneginf().all()):
+            raise InputError("no expert of layer {layer} is left: restore one of them", layer=self.layer + 1)
+        return output
+
+    @cached_property
+    def _path(self) -> str:
+        return f"{self.kind}.layers.{self.layer}.feed_forward"
+
+    def __str__(self) -> str:
+        return f"{self.kind}.{self.layer}.expert.{self.expert}:remove"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -277,6 +277,8 @@ def attach(network: nn.Module) -> None:
             return
         names = []
         for path, module in list(network.named_modules()):
+            if EXPERT in path:  # an expert computes a part of the tokens: see `_units_of_expert`
+                continue
             part_of, _, name = path.rpartition(".")
             if isinstance(module, MultiHeadAttention):
                 observe(module, network, path, path, Trace._keep_mask)

@@ -11,6 +11,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from model.analysis.experts import has_experts
+from model.analysis.feed_forward import path_of
 from model.analysis.head_metrics import METRICS, after_the_same, entropy, metric
 from model.analysis.predictions import text_losses
 from model.analysis.residual import blocks, states
@@ -18,6 +20,7 @@ from model.capture.interventions import (
     AttentionChange,
     Cells,
     Intervention,
+    RemovedExpert,
     RemovedHead,
     Window,
     intervening,
@@ -26,12 +29,13 @@ from model.capture.interventions import (
 from model.capture.trace import AttentionKind
 from model.lessons.state import State, Subject
 from model.message import InputError, Message
+from model.network.costs import active_parameters
 
 TIE = 0.05  # two candidates this near to each other, as a share of the better one, are not told apart
 SAME = 1e-4  # the share by which a number that nothing changed may differ
 MOST_OPTIONS = 8  # tokens or cells to choose among
 RANKED = 4  # tokens that may come next
-NAMES = ("kind", "of", "attention", "layer", "head", "query", "change", "most", "value", "tolerance", "hints")
+NAMES = ("kind", "of", "attention", "stack", "layer", "head", "query", "change", "most", "value", "tolerance", "hints")
 CURVES = {"loss": "loss", "validation": "validation", "right": "exact match"}  # of a run, by what a step is asked of
 MEASURED = ("entropy", "loss", "translation")
 
@@ -42,8 +46,9 @@ class Question:
 
     kind: "key": at which key a query looks most; "change": what becomes of `of` under `change`; "next": which token
     comes next; "token": which token has the most of `of`, or the least; "number": `of` within `tolerance`; "head":
-    which head of a kind has the largest metric `of`, or the smallest; "cell": the largest weight of a head; "step": the
-    first step of the training at which `of` is below `value`, or, of "right", not below. change: "unscaled",
+    which head of a kind has the largest metric `of`, or the smallest; "cell": the largest weight of a head; "expert":
+    which expert of a layer of `stack` has the largest weight for a token; "step": the first step of the training at
+    which `of` is below `value`, or, of "right", not below. change: "unscaled",
     "shuffled", or changes as in an address.
     hints: a nudge and a suggestion; the third is the answer.
     """
@@ -52,6 +57,7 @@ class Question:
     hints: tuple[str, str]
     of: str = ""
     attention: AttentionKind | None = None
+    stack: str | None = None
     layer: int = 0
     head: int = 0
     query: int = 0
@@ -70,7 +76,8 @@ class Question:
         if unknown := [str(name) for name in record if name not in NAMES]:
             raise InputError("{name!r} is not known here: leave it out", name=unknown[0][:40])
         values: dict[str, Any] = {name: state.number(name) or 0 for name in ("layer", "head", "query")}
-        values |= {"attention": state.parameters.get("attention"), "of": "", "change": "", **record}
+        values |= {name: state.parameters.get(name) for name in ("attention", "stack")}
+        values |= {"of": "", "change": "", **record}
         hints = values.pop("hints", None)
         if not (isinstance(hints, list) and len(hints) == 2 and all(isinstance(each, str) and each for each in hints)):
             raise InputError("hints must be two texts, a nudge and a suggestion; the third is the answer")
@@ -79,6 +86,7 @@ class Question:
                 raise InputError("{name} ({value!r}) must be a whole number, from 0", name=name, value=values[name])
         _require_one_of("kind", values.get("kind"), tuple(ANSWERS))
         _require_one_of("attention", values["attention"], (None, *get_args(AttentionKind)))
+        _require_one_of("stack", values["stack"], (None, "encoder", "decoder"))
         _require_one_of("of", values["of"], OF[values["kind"]])
         if type(values.get("most", True)) is not bool:
             raise InputError("most must be true or false")
@@ -281,6 +289,30 @@ def _marked(name: str, subject: Subject, kind: str) -> Tensor:
     return torch.tensor([label in subject.trace.special_labels for label in keys(subject, kind)])
 
 
+def _expert(question: Question, subject: Subject) -> Answer:
+    """Experts of a layer, by their weights for a token."""
+    gates = subject.trace[f"{_mixture(question, subject)}.gates"].double()
+    row = gates[min(question.query, len(gates) - 1)]
+    return largest([Message("expert {number}", number=each + 1) for each in range(len(row))], row.tolist())
+
+
+def _mixture(question: Question, subject: Subject) -> str:
+    """Path of the experts of the question's stack and layer.
+
+    Raises:
+        ValueError: they are not there.
+    """
+    stack = question.stack or subject.model.config.stacks[-1]
+    if not has_experts(subject.trace, stack, question.layer):
+        raise InputError(
+            "{name} has no experts in layer {layer} of the {stack}, counted from 0",
+            name=subject.model.name,
+            layer=question.layer,
+            stack=stack,
+        )
+    return path_of(stack, question.layer)
+
+
 def _next(question: Question, subject: Subject) -> Answer:
     if not subject.model.predicts:
         raise InputError("{name} predicts nothing", name=subject.model.name)
@@ -292,9 +324,13 @@ def _next(question: Question, subject: Subject) -> Answer:
 
 
 def measured(question: Question, subject: Subject) -> float:
-    """Number that a question is of: mean entropy of the chosen head, in nats, or mean loss of the text."""
+    """Number that a question is of: mean entropy of the chosen head, in nats, mean loss of the text, or number of the
+    weights that compute for one token.
+    """
     if question.of == "entropy":
         return float(entropy(weights(question, subject)))
+    if question.of == "parameters":
+        return float(active_parameters(subject.model.config))
     return float(text_losses(subject.model, subject.trace, subject.source, subject.target).nanmean())
 
 
@@ -354,14 +390,15 @@ ANSWERS: dict[str, Callable[[Question, Subject], Answer]] = {
     "number": _number,
     "head": _head,
     "cell": _cell,
+    "expert": _expert,
     "step": _step,
 }
 # What a kind of question may be of.
 OF: dict[str, tuple[str, ...]] = {
-    **dict.fromkeys(("key", "next", "cell"), ("",)),
+    **dict.fromkeys(("key", "next", "cell", "expert"), ("",)),
     "change": MEASURED,
     "token": ("length", "loss"),
-    "number": MEASURED[:2],
+    "number": (*MEASURED[:2], "parameters"),
     "head": tuple(METRICS),
     "step": tuple(CURVES),
 }
@@ -386,6 +423,8 @@ def _wording(question: Question, subject: Subject) -> Message:
         if kind == "next":
             return Message("Which token does the model expect after {token}?", token=token)
         return Message("In {head}: which token does {token} look at most?", head=head, token=token)
+    if kind == "expert":
+        return _expert_wording(question, subject)
     if kind == "cell":
         return Message("In {head}: which cell has the largest weight?", head=head)
     if kind == "change":
@@ -405,6 +444,19 @@ def _wording(question: Question, subject: Subject) -> Message:
     if question.most:
         return Message("Find the head with most of this: {metric}.", metric=METRIC_NAMES[question.of])
     return Message("Find the head with least of this: {metric}.", metric=METRIC_NAMES[question.of])
+
+
+def _expert_wording(question: Question, subject: Subject) -> Message:
+    stack = _mixture(question, subject).partition(".")[0]
+    labels = numbered(queries(subject, stack))
+    token, layer = labels[min(question.query, len(labels) - 1)], question.layer + 1
+    if stack == "encoder":
+        return Message(
+            "In layer {layer} of the encoder: to which expert does the router send {token}?", layer=layer, token=token
+        )
+    return Message(
+        "In layer {layer} of the decoder: to which expert does the router send {token}?", layer=layer, token=token
+    )
 
 
 def _step_wording(question: Question) -> Message:
@@ -435,6 +487,8 @@ def _where(question: Question) -> Message:
 def _quantity(question: Question) -> Message:
     if question.of == "entropy":
         return Message("the mean entropy of {head} (in nats)", head=_where(question))
+    if question.of == "parameters":
+        return Message("the number of this model's weights that one token goes through")
     return Message("the mean loss (in nats)") if question.of == "loss" else Message("the translation")
 
 
@@ -444,6 +498,11 @@ def _change_name(change: str, subject: Subject) -> Message:
     one, *others = changes = read_changes(change)
     if isinstance(one, RemovedHead) and not others:
         return Message("with head {head} of layer {layer} removed", head=one.head + 1, layer=one.layer + 1)
+    if isinstance(one, RemovedExpert) and not others:
+        expert, layer = one.expert + 1, one.layer + 1
+        if one.kind == "encoder":
+            return Message("with expert {expert} of layer {layer} of the encoder removed", expert=expert, layer=layer)
+        return Message("with expert {expert} of layer {layer} of the decoder removed", expert=expert, layer=layer)
     if isinstance(one, Window) and one.kind == "encoder" and not others:
         return Message("with a window of {width} in the encoder", width=one.width)
     if isinstance(one, Window) and one.kind == "decoder" and not others:

@@ -6,7 +6,14 @@ from dataclasses import dataclass, field, replace
 from typing import cast, get_args
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
-from model.capture.interventions import AttentionChange, Intervention, RemovedHead, intervening, read_changes
+from model.capture.interventions import (
+    AttentionChange,
+    Intervention,
+    RemovedExpert,
+    RemovedHead,
+    intervening,
+    read_changes,
+)
 from model.capture.trace import AttentionKind, Trace
 from model.inference.models import Translator
 from model.inference.text_model import TextModel
@@ -172,3 +179,7 @@ class Subject:
             layers, heads = self.maps(change.kind)
             if isinstance(change, RemovedHead) and (change.layer >= layers or change.head >= heads):
                 raise InputError("{change} removes a head that {name} lacks", change=change, name=self.model.name)
+            if isinstance(change, RemovedExpert) and (
+                change.layer >= layers or change.expert >= self.model.config.units_of(change.kind, change.layer).experts
+            ):
+                raise InputError("{change} removes an expert that {name} lacks", change=change, name=self.model.name)

@@ -111,7 +111,21 @@ class TransformerConfig:
     )
     n_encoder_layers: int = option(6, "Encoder layers", "layers that read the source", low=0)
     n_decoder_layers: int = option(6, "Decoder layers", "layers that write the target", low=0)
-    d_ff: int = option(2048, "Feed-forward units", "units of each feed-forward block", low=1)
+    d_ff: int = option(2048, "Feed-forward units", "units of each feed-forward block, or of each expert", low=1)
+    n_experts: int | None = option(
+        None,
+        "Experts",
+        "feed-forward networks of each layer, of which a router sends each token through few; without a number, one "
+        "network for all tokens",
+        low=2,
+    )
+    experts_per_token: int = option(2, "Experts of a token", "experts: how many of them each token goes through", low=1)
+    balance: float = option(
+        0.01,
+        "Balance of experts",
+        "experts: weight of the loss that loads them evenly (Switch Transformer), which counts in training alone",
+        low=0,
+    )
     # After every sublayer and on the embeddings (section 5.4).
     dropout: float = option(
         0.1, "Dropout", "share of each block's output that is dropped while training", low=0, below=1
@@ -240,7 +254,9 @@ class TransformerConfig:
 
     def units_of(self, stack: str, layer: int) -> Units:
         """Parts of the feed-forward network of a layer."""
-        return Units(self.d_ff, self.activation)
+        if self.n_experts is None:
+            return Units(self.d_ff, self.activation)
+        return Units(self.d_ff, self.activation, self.n_experts, self.experts_per_token)
 
     def latent_of(self, layer: int) -> Latent | None:
         """Latent that keys and values of this layer's self-attention are made of; None: there is none."""
@@ -460,6 +476,12 @@ def require_consistent(config: TransformerConfig) -> None:
             "parallel needs residual: without it, only the last block of a layer would go on", field="parallel"
         )
     _require_heads(config)
+    if config.n_experts is not None and config.experts_per_token > config.n_experts:
+        raise InputError(
+            "experts_per_token ({experts_per_token}) must be at most n_experts ({n_experts})",
+            experts_per_token=config.experts_per_token,
+            n_experts=config.n_experts,
+        )
     _require_separator(config)
     _require_positions(config)
     _require_embeddings(config)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 
 from model.message import InputError
@@ -99,6 +100,8 @@ def parameters(config: TransformerConfig) -> dict[str, int]:
     attention = 2 * width * (heads + shared) + inputs_bias * (heads + 2 * shared) + output_bias * width
     gates = 2 if config.gated else 1
     feed_forward = (gates + 1) * width * config.d_ff + bias * (gates * config.d_ff + width)
+    if config.n_experts is not None:
+        feed_forward = config.n_experts * (feed_forward + width)  # each has a column of the router
     norm = 0 if config.norm == "none" else width if config.norm == "rms" else (1 + bias) * width
     tables = len(stacks) * config.max_length * width if config.position == "learned" else 0
     types = 0 if config.separator is None else width
@@ -114,6 +117,16 @@ def parameters(config: TransformerConfig) -> dict[str, int]:
         "norms": (norms + (config.output_head == "transform")) * norm + attentions * 2 * config.d_head * config.qk_norm,
         "output": _output_parameters(config),
     }
+
+
+def active_parameters(config: TransformerConfig) -> int:
+    """Number of weights that compute for one token: all but those of the experts that it does not go through."""
+    count = sum(parameters(config).values())
+    if config.n_experts is None:
+        return count
+    one = dataclasses.replace(config, n_experts=None)
+    per_expert = parameters(one)["feed-forward"]  # of all layers
+    return count - (config.n_experts - config.experts_per_token) * per_expert
 
 
 # A recurrent network with additive attention (`network.recurrent`), whose products are counted one by one.
@@ -186,8 +199,10 @@ def activations(config: TransformerConfig, batch: int, source: int, target: int,
         of_stream = (stack.layers * blocks + 1) * width * (1 + dropped)
         # The input of the second matrix is also what ReLU's gradient reads, unless it was dropped out.
         read = 2 if config.activation_dropout else 0 if config.activation == "relu" else 1
-        units = UNITS_SAVED[config.activation] + read
-        numbers += tokens * (of_norms + of_stream + stack.layers * units * config.d_ff)
+        units = (UNITS_SAVED[config.activation] + read) * config.d_ff
+        if config.n_experts is not None:  # inputs and outputs of a token's experts too, and the gates
+            units = config.experts_per_token * (units + 2 * width) + 2 * config.n_experts
+        numbers += tokens * (of_norms + of_stream + stack.layers * units)
         for keys in stack.keys:
             turned = NORMS_SAVED["rms"] if config.qk_norm else 0
             projected = tokens * heads * (2 + turned) + batch * keys * shared * (2 + turned)
@@ -260,8 +275,13 @@ def attention_flops(config: TransformerConfig, queries: int, keys: int) -> dict[
 
 
 def feed_forward_flops(config: TransformerConfig, tokens: int) -> int:
-    """Operations of the matrix products of one feed-forward network, two, or three where it is gated."""
-    return 2 * tokens * (3 if config.gated else 2) * config.d_model * config.d_ff
+    """Operations of the matrix products of one feed-forward network, two, or three where it is gated; of experts those
+    of a token's own, and of the router.
+    """
+    products = (3 if config.gated else 2) * config.d_ff
+    if config.n_experts is not None:
+        products = config.experts_per_token * products + config.n_experts
+    return 2 * tokens * config.d_model * products
 
 
 def output_flops(config: TransformerConfig, tokens: int) -> int:

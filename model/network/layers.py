@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from model.network.attention import MultiHeadAttention
 from model.network.config import TransformerConfig
 from model.network.dropout import dropout
+from model.network.experts import MixtureOfExperts
 from model.network.kv_cache import LayerCache
 from model.network.masks import Mask
 from model.network.norms import norm
@@ -127,9 +128,14 @@ class FeedForward(nn.Module):
         self.activation = ACTIVATIONS[config.activation]()
         self.output = nn.Linear(config.d_ff, config.d_model, bias=config.bias)
 
-    def forward(self, x: Float[Tensor, "batch length d_model"]) -> Float[Tensor, "batch length d_model"]:
+    def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_model"]:
         units = self.activation(self.hidden(x))
         return self.output(dropout(units, self.dropout, self.training))
+
+    def units(self, x: Float[Tensor, "*batch d_model"]) -> dict[str, Tensor]:
+        """Quantities of the units (…, unit) by name, first the one that W₂ multiplies."""
+        hidden = self.hidden(x)
+        return {"activation": self.activation(hidden), "hidden": hidden}
 
 
 class GatedFeedForward(FeedForward):
@@ -140,14 +146,20 @@ class GatedFeedForward(FeedForward):
         self.linear = nn.Linear(config.d_model, config.d_ff, bias=config.bias)
         self.gated = nn.Identity()
 
-    def forward(self, x: Float[Tensor, "batch length d_model"]) -> Float[Tensor, "batch length d_model"]:
+    def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_model"]:
         units = self.gated(self.activation(self.hidden(x)) * self.linear(x))
         return self.output(dropout(units, self.dropout, self.training))
 
+    def units(self, x: Float[Tensor, "*batch d_model"]) -> dict[str, Tensor]:
+        hidden, linear = self.hidden(x), self.linear(x)
+        activation = self.activation(hidden)
+        return {"gated": activation * linear, "activation": activation, "linear": linear, "hidden": hidden}
 
-def feed_forward(config: TransformerConfig) -> FeedForward:
-    """Feed-forward network, gated where the activation is."""
-    return GatedFeedForward(config) if config.gated else FeedForward(config)
+
+def feed_forward(config: TransformerConfig) -> FeedForward | MixtureOfExperts:
+    """Feed-forward network, gated where the activation is, or as many as there are experts."""
+    network = GatedFeedForward if config.gated else FeedForward
+    return network(config) if config.n_experts is None else MixtureOfExperts(config, network)
 
 
 class TokenEmbedding(nn.Embedding):

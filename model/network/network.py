@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from model.network.config import Kind, TransformerConfig
 from model.network.decoding_state import DecodingState
+from model.network.experts import missing_units
 from model.network.kv_cache import DecoderCache
 from model.network.lm_head import Output
 from model.network.masks import Mask, real_tokens
@@ -34,6 +35,8 @@ class Network(nn.Module):
         if config.kind != self.kind:
             raise ValueError(f"{type(self).__name__} is {self.kind}, the config {config.kind}: use build(config)")
         self.config = config
+        if config.n_experts is not None:
+            self.missing = missing_units(config)
 
     @property
     def device(self) -> torch.device:

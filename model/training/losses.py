@@ -1,22 +1,46 @@
-"""Loss and hits of a network's predictions."""
+"""Loss and hits of a network's predictions; the balance of its experts."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from model.data.datasets import IGNORED, Batch, Dataset, unshuffled
 from model.data.sources import Answers, TrainingData, Translations
+from model.network.config import TransformerConfig
+from model.network.experts import Routing, balance_loss, routings
 from model.network.transformer import Network
 
 
 def summed_loss(network: Network, batch: Batch, label_smoothing: float) -> Float[Tensor, ""]:
-    """Cross-entropy in nats, summed over the tokens to predict, with label smoothing (section 5.4)."""
-    logits, labels = _predictions(network, batch)
-    return F.cross_entropy(logits, labels, label_smoothing=label_smoothing, reduction="sum")
+    """Cross-entropy in nats, summed over the tokens to predict, with label smoothing (section 5.4); of a network with
+    experts also the weighted loss of their balance, for each of these tokens.
+    """
+    if network.config.n_experts is None:
+        logits, labels = _predictions(network, batch)
+        return F.cross_entropy(logits, labels, label_smoothing=label_smoothing, reduction="sum")
+    with routings() as layers:
+        logits, labels = _predictions(network, batch)
+    loss = F.cross_entropy(logits, labels, label_smoothing=label_smoothing, reduction="sum")
+    return loss + network.config.balance * len(labels) * mean_balance(network.config, batch, layers)
+
+
+def mean_balance(config: TransformerConfig, batch: Batch, layers: Sequence[Routing]) -> Float[Tensor, ""]:
+    """Mean balance loss of the layers of a pass over a batch, in order of computation; padding does not count."""
+    real = _real_of_layers(config, batch)
+    return torch.stack([balance_loss(*each) for each in zip(layers, real, strict=True)]).mean()
+
+
+def _real_of_layers(config: TransformerConfig, batch: Batch) -> Iterator[Tensor | None]:
+    """Mask of the real tokens that each layer reads, in order of computation."""
+    masks = batch.inputs[len(config.stacks) :]
+    for number, stack in enumerate(config.stacks):
+        yield from [masks[number] if number < len(masks) else None] * config.depth(stack)
 
 
 class Hits(NamedTuple):

@@ -80,8 +80,14 @@ def _network(config: TransformerConfig, parameters: int) -> str:
         )
     return (
         f"{WORDS[config.kind]} Transformer, {parameters:,} parameters: {_layers(config)}, d_model {config.d_model}, "
-        f"{config.n_heads} heads, d_ff {config.d_ff}, {config.norm_placement}-norm, {config.position} positions"
+        f"{config.n_heads} heads, {_feed_forward(config)}, {config.norm_placement}-norm, {config.position} positions"
     )
+
+
+def _feed_forward(config: TransformerConfig) -> str:
+    if config.n_experts is None:
+        return f"d_ff {config.d_ff}"
+    return f"{config.n_experts} experts of d_ff {config.d_ff}, {config.experts_per_token} for each token"
 
 
 def _layers(config: TransformerConfig) -> str:

@@ -63,8 +63,8 @@ class Trainer:
     a step.
 
     Raises:
-        ValueError: there is nothing to train on, patience is set and there is nothing to validate on, or a recurrent
-            network is to be compiled.
+        ValueError: there is nothing to train on, patience is set and there is nothing to validate on, or a network that
+            is recurrent or has experts is to be compiled.
     """
 
     def __init__(
@@ -86,6 +86,11 @@ class Trainer:
             raise ValueError(
                 "compile is on and the network is recurrent: its positions wait for one another, and every length "
                 "would be compiled anew for minutes; train without it"
+            )
+        if settings.compile and network.config.n_experts is not None:
+            raise ValueError(
+                "compile is on and the network has experts: how many tokens each of them gets is known only when it "
+                "computes, and it would be compiled anew again and again; train without it"
             )
         self.network, self.train, self.validation, self.settings = network, train, validation, settings
         self.device, self.progress = next(network.parameters()).device, Progress()

@@ -84,14 +84,15 @@ class WhatIf:
         return (*self.changes, *self._aside)
 
     def _make(self, model: TextModel, source: Tokens, target: Tokens | None) -> Trace | None:
-        """The trace with as many changes as this model can make: of masks, of heads, or of both; None with none."""
-        from model.capture.interventions import RemovedHead, intervening
+        """The trace with as many changes as this model can make: of masks, heads, experts, or some; None with none."""
+        from model.capture.interventions import RemovedExpert, RemovedHead, intervening
         from model.runtime.ledger import NoRoomError
 
         heads = tuple(each for each in self.changes if isinstance(each, RemovedHead))
-        masks = tuple(each for each in self.changes if not isinstance(each, RemovedHead))
+        others = tuple(each for each in self.changes if not isinstance(each, RemovedExpert))
+        masks = tuple(each for each in others if not isinstance(each, RemovedHead))
         trace, subset, why = None, self.changes, ""
-        for subset in dict.fromkeys((self.changes, masks, heads, ())):
+        for subset in dict.fromkeys((self.changes, others, masks, heads, ())):
             try:
                 if subset:
                     with intervening(model.network, subset):
@@ -160,10 +161,12 @@ def _named(here: Sequence[AttentionChange], config: TransformerConfig) -> str:
 
 def change_name(changed: AttentionChange, longest: int) -> str:
     """A change in words, as a model that reads at most `longest` tokens makes it; they count from 1, as layers do."""
-    from model.capture.interventions import Causal, Cells, RemovedHead, Window
+    from model.capture.interventions import Causal, Cells, RemovedExpert, RemovedHead, Window
 
     if isinstance(changed, RemovedHead):
         text = _("Layer {layer}, head {head} removed").format(layer=changed.layer + 1, head=changed.head + 1)
+    elif isinstance(changed, RemovedExpert):
+        text = _("Layer {layer}, expert {expert} removed").format(layer=changed.layer + 1, expert=changed.expert + 1)
     elif isinstance(changed, Cells):
         text = f"{_place(changed.layer, changed.head)}, {_cell(changed.query, changed.key, changed.visible)}"
     elif isinstance(changed, Causal):
@@ -177,11 +180,16 @@ def change_name(changed: AttentionChange, longest: int) -> str:
 
 def _is_there(changed: AttentionChange, config: TransformerConfig) -> bool:
     """True if a model has what is changed; of another model's heads in the address bar it may have none."""
-    from model.capture.interventions import RemovedHead
+    from model.capture.interventions import RemovedExpert, RemovedHead
 
     stack = "encoder" if changed.kind == "encoder" else "decoder"
-    there = isinstance(changed, RemovedHead) and changed.layer < config.depth(stack)
-    return not isinstance(changed, RemovedHead) or (there and changed.head < config.shape_of(stack).heads)
+    if not isinstance(changed, RemovedHead | RemovedExpert):
+        return True
+    if changed.layer >= config.depth(stack):
+        return False
+    if isinstance(changed, RemovedExpert):
+        return changed.expert < config.units_of(stack, changed.layer).experts
+    return changed.head < config.shape_of(stack).heads
 
 
 def _place(layer: int | None, head: int | None) -> str:

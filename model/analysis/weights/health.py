@@ -169,10 +169,10 @@ TOKEN_ROLES: tuple[Role, ...] = ("embedding", "words")  # with a row for each to
 PATTERNS: dict[Role, str] = {
     "embedding": r"(embedding\.tokens|wte|embed_tokens|word_embeddings|shared|embed_in|tok_emb(eddings)?|lut)\.weight",
     "norm": r"(\w*norm\w*|\w*LayerNorm|ln_?\w+)\.(weight|gamma|a_2|scale)",
-    "hidden": r"(feed_forward\.(hidden|linear|w_1)|mlp\.(c_fc|gate_proj|up_proj|dense_h_to_4h)|intermediate\.dense|fc1"
-    r"|ffn\.lin1|DenseReluDense\.wi(_[01])?|linear1)\.weight",
-    "output": r"(feed_forward\.(output|w_2)|mlp\.(c_proj|down_proj|dense_4h_to_h)|(?<!attention\.)output\.dense|fc2"
-    r"|ffn\.lin2|DenseReluDense\.wo|linear2)\.weight",
+    "hidden": r"(feed_forward\.(experts\.\d+\.)?(hidden|linear|w_1)|mlp\.(c_fc|gate_proj|up_proj|dense_h_to_4h)"
+    r"|intermediate\.dense|fc1|ffn\.lin1|DenseReluDense\.wi(_[01])?|linear1)\.weight",
+    "output": r"(feed_forward\.(experts\.\d+\.)?(output|w_2)|mlp\.(c_proj|down_proj|dense_4h_to_h)"
+    r"|(?<!attention\.)output\.dense|fc2|ffn\.lin2|DenseReluDense\.wo|linear2)\.weight",
     # The matrix over the vocabulary: ours, most families, GPT-NeoX, BERT, RoBERTa, DistilBERT, minGPT and the Annotated
     # Transformer.
     "words": r"(output\.logits|lm_head|embed_out|predictions\.decoder|lm_head\.decoder|vocab_projector|^head"

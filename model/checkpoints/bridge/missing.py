@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+from model.network.experts import NO_UNITS
+
 
 class Reason(StrEnum):
     """Reason why a quantity does not exist, as a sentence."""
@@ -12,7 +14,7 @@ class Reason(StrEnum):
     STEPS = "this model's attention takes a step that is not known here: only its weights can be seen"
     SINK = "this model's softmax counts a sink of each head: its weights and the sink's can be seen, not the steps"
     UNITS = "this model's feed-forward network is of another form than activation(x W₁) W₂, gated or not"
-    EXPERTS = "this layer's feed-forward network is a mixture of experts: units are those of one expert"
+    EXPERTS = NO_UNITS
     FLOW = "no module of this model was found to compute exactly this"
     EMBEDDING = "what enters this model's first layer is not the sum of a token's row and a position's"
     WIDTH = "what this model multiplies by for its logits is not as wide as its stream: something stands between them"

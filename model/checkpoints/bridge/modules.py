@@ -312,11 +312,6 @@ class MirrorFeedForward(FeedForward):
         self.dropout = 0.0
         self.hidden, self.activation, self.output = hidden, activation, output
 
-    def units(self, x: Float[Tensor, "*batch d_model"]) -> dict[str, Tensor]:
-        """Quantities of the units (…, unit) by name, first the one that W₂ multiplies."""
-        hidden = self.hidden(x)
-        return {"activation": self.activation(hidden), "hidden": hidden}
-
 
 class MirrorGatedFeedForward(MirrorFeedForward, GatedFeedForward):
     """(activation(x W) ⊗ x V) W₂ by a bridged model's weights."""
@@ -328,11 +323,6 @@ class MirrorGatedFeedForward(MirrorFeedForward, GatedFeedForward):
         self.linear, self.gated = linear, nn.Identity()
 
     forward = GatedFeedForward.forward
-
-    def units(self, x: Float[Tensor, "*batch d_model"]) -> dict[str, Tensor]:
-        hidden, linear = self.hidden(x), self.linear(x)
-        activation = self.activation(hidden)
-        return {"gated": activation * linear, "activation": activation, "linear": linear, "hidden": hidden}
 
 
 class MirrorTokens(nn.Embedding):

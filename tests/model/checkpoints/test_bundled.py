@@ -24,6 +24,9 @@ NEW = {
     "output_head": "linear",
     "output_bias": False,
     "scale_output": False,
+    "n_experts": None,
+    "experts_per_token": 2,
+    "balance": 0.01,
 }
 
 

@@ -26,6 +26,7 @@ OPTIONS = [
     {"n_key_value_heads": 1, "qk_norm": True, "window": 3},
     {"heads": "full", "bias": False, "attention_bias": "inputs"},
     {"scale_attention": False, "embedding_norm": True},
+    {"n_experts": 4, "experts_per_token": 1},
 ]
 
 

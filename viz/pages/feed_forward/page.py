@@ -17,6 +17,7 @@ from streamlit.delta_generator import DeltaGenerator
 from model.analysis.experts import mixed_layers
 from model.analysis.feed_forward import Seen, path_of, quantities
 from model.analysis.residual import stacks
+from model.capture.interventions import RemovedExpert
 from model.inference.text_model import TextModel
 from model.network.config import Units
 from model.network.recurrent import Absence
@@ -57,6 +58,7 @@ class Part(StrEnum):
     ROUTER = "experts_router"
     LOADS = "experts_loads"
     OVER_FILE = "experts_over"
+    REMOVE = "expert_remove"
     EXPLANATION = "units_explanation"
     DATA = "units_data"
 
@@ -74,7 +76,7 @@ def page(model: TextModel) -> Views:
     sentence_place = st.container()
     left, right = st.columns([11, 9], gap="medium")
     with left:
-        router, figure, everything = st.container(), st.container(), st.container()
+        router, removal, figure, everything = (st.container() for _place in range(4))
     with right:
         loads, overview = st.container(), st.container()
         views_of = UNIT_VIEWS if place.experts else UNIT_VIEWS[:-1]
@@ -114,6 +116,7 @@ def page(model: TextModel) -> Views:
             sentence_place.markdown(in_language(summary))
             if sentence:
                 detail.caption(sentence)
+            remove_button(removal, model, chosen)
             if table is not None:
                 detail.dataframe(table.style.format(significant, subset=list(table.columns[1:])), hide_index=True)
             every = partial(layer.unit_table, inputs, chosen, seen)
@@ -272,6 +275,30 @@ def chosen_now() -> tuple[Session, units.Chosen]:
 
 def on_page() -> None:
     current_session().address.set(Part.PAGE, str(st.session_state[Part.PAGE_FIELD]))
+
+
+def remove_button(place: DeltaGenerator, model: TextModel, chosen: units.Chosen) -> None:
+    """A button that takes the chosen expert of a network of ours from the router, or gives it back."""
+    if not (chosen.expert.isdecimal() and model.network.ours):
+        return
+    removed = RemovedExpert("encoder" if chosen.stack == "encoder" else "decoder", chosen.layer, int(chosen.expert))
+    gone = removed in current_session().what_if.changes
+    label = _("Restore expert {number}") if gone else _("Remove expert {number}")
+    place.button(
+        label.format(number=removed.expert + 1),
+        key=Part.REMOVE,
+        help=_("The router cannot choose it: its tokens go to the others."),
+        on_click=on_remove,
+        args=(removed,),
+    )
+
+
+def on_remove(removed: RemovedExpert) -> None:
+    """The expert is taken out of the forward pass, or put into it again; it stays the one that is looked at."""
+    session = current_session()
+    take_expert(session, removed.expert)
+    others = [each for each in session.what_if.changes if each != removed]
+    session.change(others if len(others) < len(session.what_if.changes) else [*others, removed])
 
 
 @live
