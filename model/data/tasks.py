@@ -207,35 +207,29 @@ def _is_leap(year: int) -> bool:
 
 LETTERS, DIGITS = "abcdefghijklmnopqrstuvwxyz", "0123456789"
 
-# Task "mixed": a letter says what is to be done with the digits after it.
-
-COPY, REVERSE, SORT, DESCEND = ORDERS = "crsd"
+# Task "caesar": each letter is moved on in the alphabet by as many places as the digit before them says.
 
 
-def draw_order(length: int, generator: random.Random) -> tuple[str, str]:
-    """Letter and digits, and what it says to write."""
-    order, digits = generator.choice(ORDERS), "".join(generator.choices(DIGITS, k=length - 1))
-    if order in (SORT, DESCEND):
-        return f"{order}{digits}", "".join(sorted(digits, reverse=order == DESCEND))
-    return f"{order}{digits}", digits if order == COPY else digits[::-1]
+def draw_caesar(length: int, generator: random.Random) -> tuple[str, str]:
+    """Digit and letters, and the letters moved on."""
+    places, letters = generator.randrange(10), "".join(generator.choices(LETTERS, k=length - 1))
+    return f"{places}{letters}", "".join(chr((ord(letter) - ord("a") + places) % 26 + ord("a")) for letter in letters)
 
 
-def solve_order(source: str) -> str:
-    """What the first letter says to write of the digits.
+def solve_caesar(source: str) -> str:
+    """Letters moved on one place, as often as the digit says.
 
     Raises:
-        ValueError: the source does not begin with one of the letters, or something else than digits follows.
+        ValueError: the source does not begin with a digit, or something else than letters follows.
     """
-    order, digits = source[:1], source[1:]
-    if not order or order not in ORDERS or not digits or set(digits) - set(DIGITS):
+    places, letters = source[:1], source[1:]
+    if not places or places not in DIGITS or not letters or set(letters) - set(LETTERS):
         raise InputError(
-            "source ({source!r}) must be one of the letters {letters} and digits after it, as s3121",
-            source=source,
-            letters=", ".join(ORDERS),
+            "source ({source!r}) must be one digit and letters from a to z after it, as 3abc", source=source
         )
-    if order in (SORT, DESCEND):
-        return _count_out(digits, DIGITS if order == SORT else DIGITS[::-1])
-    return digits if order == COPY else _reverse(digits)
+    for _place in range(int(places)):
+        letters = letters.translate(str.maketrans(LETTERS, f"{LETTERS[1:]}{LETTERS[0]}"))
+    return letters
 
 
 LONGEST = 1000
@@ -385,8 +379,8 @@ def _reverse(source: str) -> str:
     return "".join(source[place] for place in range(len(source) - 1, -1, -1))
 
 
-def _count_out(source: str, order: str = DIGITS) -> str:
-    return "".join(digit * source.count(digit) for digit in order)
+def _count_out(source: str) -> str:
+    return "".join(digit * source.count(digit) for digit in DIGITS)
 
 
 def _draw_addition(length: int, generator: random.Random) -> tuple[str, str]:
@@ -431,13 +425,12 @@ TASKS = {
             _count_out,
         ),
         Task(
-            "mixed",
-            "Do with the digits what the letter says: s3121 → 1123 sorts, d3121 → 3211 sorts downwards, r3121 → 1213 "
-            "reverses, c3121 → 3121 copies.",
-            draw_order,
-            solve_order,
-            tuple(range(3, 10)),
-            lambda length: len(ORDERS) * 10 ** (length - 1) if length > 1 else 0,
+            "caesar",
+            "Move each letter on in the alphabet by as many places as the digit says: 3abz → dec.",
+            draw_caesar,
+            solve_caesar,
+            tuple(range(2, 10)),
+            lambda length: 10 * 26 ** (length - 1) if length > 1 else 0,
         ),
         Task("addition", "Add two numbers: 123+45 → 168.", _draw_addition, _add, tuple(range(3, 9)), _additions),
         Task(

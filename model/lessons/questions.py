@@ -99,6 +99,11 @@ class Question:
         _require_change(values["change"], values["kind"] == "change")
         return cls(hints=(hints[0], hints[1]), **values)
 
+    @property
+    def counts(self) -> bool:
+        """True if its number is a whole one, as of steps or weights."""
+        return self.kind == "step" or self.of == "parameters"
+
     def wording(self, subject: Subject) -> Message:
         """Question in words, of the text that is there."""
         return _wording(self, subject)
@@ -429,9 +434,9 @@ def _wording(question: Question, subject: Subject) -> Message:
         return Message("In {head}: which cell has the largest weight?", head=head)
     if kind == "change":
         change = _change_name(question.change, subject)
-        return Message("What becomes of {quantity} {change}?", quantity=_quantity(question), change=change)
+        return Message("What becomes of {quantity} {change}?", quantity=_quantity(question, subject), change=change)
     if kind == "number":
-        quantity, percent = _quantity(question), round(100 * question.tolerance)
+        quantity, percent = _quantity(question, subject), round(100 * question.tolerance)
         return Message("How large is {quantity}? (Right within {percent} %)", quantity=quantity, percent=percent)
     if kind == "step":
         return _step_wording(question)
@@ -484,12 +489,14 @@ def _where(question: Question) -> Message:
     return Message("head {head} of layer {layer}", head=question.head + 1, layer=question.layer + 1)
 
 
-def _quantity(question: Question) -> Message:
+def _quantity(question: Question, subject: Subject) -> Message:
     if question.of == "entropy":
         return Message("the mean entropy of {head} (in nats)", head=_where(question))
     if question.of == "parameters":
-        return Message("the number of this model's weights that one token goes through")
-    return Message("the mean loss (in nats)") if question.of == "loss" else Message("the translation")
+        return Message("the number of active weights: all but those of the experts that a token does not go through")
+    if question.of == "loss":
+        return Message("the mean loss (in nats)")
+    return Message("what the model writes") if subject.model.training.get("task") else Message("the translation")
 
 
 def _change_name(change: str, subject: Subject) -> Message:

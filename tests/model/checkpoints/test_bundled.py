@@ -9,6 +9,7 @@ import torch
 
 from model.checkpoints.convert.to_huggingface import counterpart
 from model.checkpoints.load import open_checkpoint
+from model.data.tasks import task_pairs
 from model.network.config import TransformerConfig
 
 NEW = {
@@ -52,3 +53,11 @@ def test_it_opens_as_it_was_and_has_a_counterpart_at_hugging_face(name):
     assert written.items() <= found.items()
     assert TransformerConfig.from_json(config.to_json()) == config
     counterpart(config)
+
+
+def test_the_one_with_experts_moves_letters_on_by_what_its_router_chooses():
+    model = open_checkpoint(Path("checkpoints", "experts"))
+    assert (model.config.n_experts, model.config.experts_per_token) == (4, 1)
+    assert sum(file.stat().st_size for file in Path("checkpoints", "experts").iterdir()) < 1_500_000
+    pairs = task_pairs("caesar", 30, [4, 7, 9], seed=5)
+    assert [model.generate(pair.source).text for pair in pairs] == [pair.target for pair in pairs]

@@ -4,6 +4,7 @@ import datetime
 import itertools
 import random
 from collections import Counter
+from string import ascii_lowercase
 
 import pytest
 
@@ -52,9 +53,7 @@ RULES = {
     "copy": lambda text: text,
     "reverse": lambda text: "".join(reversed(text)),
     "sort": lambda text: "".join(sorted(text)),
-    "mixed": lambda text: "".join(
-        {"s": sorted, "d": lambda digits: sorted(digits)[::-1], "r": reversed, "c": str}[text[0]](text[1:])
-    ),
+    "caesar": lambda text: "".join((ascii_lowercase * 2)[ascii_lowercase.index(c) + int(text[0])] for c in text[1:]),
     "addition": lambda text: str(sum(int(number) for number in text.split("+"))),
     "brackets": lambda text: "yes" if is_balanced(text) else "no",
     "dates": iso_date,
@@ -103,7 +102,7 @@ def balanced(length: int) -> set[str]:
     [
         ("copy", 1, set("abcdefghijklmnopqrstuvwxyz")),
         ("sort", 2, {f"{number:02}" for number in range(100)}),
-        ("mixed", 2, {f"{order}{digit}" for order in "crsd" for digit in range(10)}),
+        ("caesar", 2, {f"{digit}{letter}" for digit in range(10) for letter in ascii_lowercase}),
         ("addition", 3, additions(3)),
         ("addition", 4, additions(4)),
     ],
@@ -155,8 +154,8 @@ def test_all_days_of_the_calendar_and_no_other():
     [
         ("copy", "aB", "of the characters a to z only"),
         ("sort", "", "of the characters 0 to 9 only"),
-        ("mixed", "s", "one of the letters c, r, s, d and digits after it"),
-        ("mixed", "x12", "one of the letters c, r, s, d and digits after it"),
+        ("caesar", "3", "one digit and letters from a to z after it"),
+        ("caesar", "abc", "one digit and letters from a to z after it"),
         ("addition", "1+2+3", "two numbers with a"),
         ("addition", "1+", "two numbers with a"),
         ("addition", "1+²", "two numbers with a"),

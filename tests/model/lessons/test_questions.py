@@ -252,3 +252,29 @@ def test_the_step_asked_for_is_that_of_the_run_and_goes_back_with_it(monkeypatch
     with pytest.raises(InputError, match="needs a state with training"):
         asked.answer(Subject(subject.model, subject.trace, subject.source, subject.target))
     rehearsal.cache_clear()
+
+
+def test_experts_are_those_of_the_router_and_a_removed_one_is_not_there():
+    model = open_checkpoint(CHECKPOINTS / "experts")
+    state = State("feed_forward", {"source": "3hello", "stack": "decoder", "layer": "0", "query": "2"})
+    subject = Subject.of(model, state)
+    asked = Question.read({"kind": "expert", **HINTS}, state)
+    path = "decoder.layers.0.feed_forward"
+    router = model.network.get_submodule(f"{path}.router").weight.detach().double()
+    probabilities = softmax(subject.trace[f"{path}.routed"][2].double() @ router.T)
+    best = int(probabilities.argmax())
+    answer = asked.answer(subject)
+    assert (answer.right, answer.options[best]) == (best, f"expert {best + 1}")
+    assert max(answer.measures) == pytest.approx(float(probabilities.max()), abs=1e-5)
+    assert asked.wording(subject) == "In layer 1 of the decoder: to which expert does the router send e (3)?"
+    gone = subject.changed(*State("feed_forward", {"changes": f"decoder.0.expert.{best}:remove"}).changes)
+    probabilities[best] = 0
+    assert asked.answer(gone).right == int(probabilities.argmax()) != best
+    held = Question.read({"kind": "number", "of": "parameters", "tolerance": 0.05, **HINTS}, state)
+    expert = sum(weight.numel() for weight in model.network.get_submodule(f"{path}.experts.0").parameters())
+    assert held.answer(subject).measures == (model.network.parameter_count() - 2 * 3 * expert,)
+    elsewhere = Subject.of(open_checkpoint(CHECKPOINTS / "sort"), State("feed_forward", {}))
+    with pytest.raises(InputError, match="sort has no experts in layer 0 of the decoder"):
+        asked.answer(elsewhere)
+    with pytest.raises(InputError, match="decoder.0.expert.9:remove removes an expert that experts lacks"):
+        Subject.of(model, State("feed_forward", {"changes": "decoder.0.expert.9:remove"}))

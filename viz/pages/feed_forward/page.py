@@ -285,7 +285,7 @@ def remove_button(place: DeltaGenerator, model: TextModel, chosen: units.Chosen)
     gone = removed in current_session().what_if.changes
     label = _("Restore expert {number}") if gone else _("Remove expert {number}")
     place.button(
-        label.format(number=removed.expert + 1),
+        label.format(number=int(chosen.expert) + 1),
         key=Part.REMOVE,
         help=_("The router cannot choose it: its tokens go to the others."),
         on_click=on_remove,

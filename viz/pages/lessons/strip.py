@@ -484,10 +484,11 @@ def reaction(question: Question, answer: Answer, verdict: bool | None) -> str:
     if question.kind == "step":
         return in_turn(words, _("It is step {step}.").format(step=f"{answer.measures[0]:,.0f}"))
     if not answer.options:
-        return in_turn(words, _("It is {value}.").format(value=significant(answer.measures[0])))
+        value = f"{answer.measures[0]:,.0f}" if question.counts else significant(answer.measures[0])
+        return in_turn(words, _("It is {value}.").format(value=value))
     if question.of == "translation":
         outcome = literal(in_language(answer.options[answer.right or 0]))
-        return in_turn(words, _("The translation: {outcome}.").format(outcome=outcome))
+        return in_turn(words, _("What it writes: {outcome}.").format(outcome=outcome))
     if question.kind == "change":
         first, second = alike(answer.measures)
         return in_turn(words, _("It was {before} and becomes {after}.").format(before=first, after=second))

@@ -123,7 +123,7 @@ def subject_of(lesson: Lesson, state: State) -> Subject:
 def key_words(question: Question, answer: Answer) -> str:
     """Key of a question, with the numbers behind it."""
     if not answer.options:
-        value = f"{answer.measures[0]:,.0f}" if question.kind == "step" else alike(answer.measures)[0]
+        value = f"{answer.measures[0]:,.0f}" if question.counts else alike(answer.measures)[0]
         return _("{value} (right within {percent} %)").format(value=value, percent=round(100 * question.tolerance))
     if answer.right is None:
         return _("The model does not decide it: no answer is wrong.")

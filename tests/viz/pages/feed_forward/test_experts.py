@@ -20,6 +20,7 @@ from viz.pages.feed_forward import experts, layer, units
 from viz.pages.feed_forward.units import UnitSelection, choose_units
 from viz.render.reader import Reader
 from viz.render.render import render
+from viz.state.session import Key
 
 TEXT, OTHER = "the cat sees a dog .", "she bought a red car"
 MIXTURE = "decoder.layers.1.feed_forward"
@@ -177,3 +178,18 @@ def test_tokens_that_do_not_go_through_an_expert_are_hatched_and_no_number_of_it
     note = units.unit_chart(inputs, chosen).caption.note
     assert "nan" not in note
     assert f"expert {expert + 1}: unit" in units.unit_chart(inputs, chosen).caption.name
+
+
+def test_an_expert_of_ours_is_removed_and_restored_on_the_page():
+    app = sound(opened("feed_forward", model="experts", source="3hello", stack="encoder", query="1", language="en"))
+    session = app.session_state[Key.SESSION]
+    path = "encoder.layers.0.feed_forward"
+    own = int(session.trace[f"{path}.gates"][1].argmax())
+    assert app.button(key="expert_remove").label == f"Remove expert {own + 1}"
+    sound(app.button(key="expert_remove").click().run())
+    assert [str(each) for each in session.what_if.changes] == [f"encoder.0.expert.{own}:remove"]
+    assert session.trace[f"{path}.gates"][:, own].abs().sum() == 0
+    assert app.button(key="expert_remove").label == f"Restore expert {own + 1}"
+    sound(app.button(key="expert_remove").click().run())
+    assert session.what_if.changes == ()
+    assert int(session.trace[f"{path}.gates"][1].argmax()) == own
