@@ -276,5 +276,5 @@ def test_experts_are_those_of_the_router_and_a_removed_one_is_not_there():
     elsewhere = Subject.of(open_checkpoint(CHECKPOINTS / "sort"), State("feed_forward", {}))
     with pytest.raises(InputError, match="sort has no experts in layer 0 of the decoder"):
         asked.answer(elsewhere)
-    with pytest.raises(InputError, match="decoder.0.expert.9:remove removes an expert that experts lacks"):
+    with pytest.raises(InputError, match=r"decoder\.0\.expert\.9:remove removes an expert that experts lacks"):
         Subject.of(model, State("feed_forward", {"changes": "decoder.0.expert.9:remove"}))
