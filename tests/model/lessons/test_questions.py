@@ -266,7 +266,7 @@ def test_experts_are_those_of_the_router_and_a_removed_one_is_not_there():
     answer = asked.answer(subject)
     assert (answer.right, answer.options[best]) == (best, f"expert {best + 1}")
     assert max(answer.measures) == pytest.approx(float(probabilities.max()), abs=1e-5)
-    assert asked.wording(subject) == "In layer 1 of the decoder: to which expert does the router send e (3)?"
+    assert asked.wording(subject) == "In layer 1 of the decoder: to which expert does the router send h?"
     gone = subject.changed(*State("feed_forward", {"changes": f"decoder.0.expert.{best}:remove"}).changes)
     probabilities[best] = 0
     assert asked.answer(gone).right == int(probabilities.argmax()) != best
