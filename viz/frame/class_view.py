@@ -17,8 +17,8 @@ from viz.components.view import View
 from viz.frame.lead import KEY as LEAD
 from viz.i18n import catalogue
 from viz.i18n.catalogue import _
-from viz.pages.lessons import strip as lesson_strip
 from viz.pages.lessons.joining import CLASS, JOIN, forget
+from viz.pages.lessons.page_choices import TRAINED
 from viz.protocol import NO_MESSAGE, read_screen
 from viz.state import shown_model, training
 from viz.state.class_sessions import (
@@ -49,7 +49,7 @@ OWN = {
     CLASS,
     "opened",
     "draft",
-    *lesson_strip.TRAINED,
+    *TRAINED,
 }  # parameters that are nobody else's
 BY_CHANNEL = {Key.SOURCE, Key.TARGET, CHANGES, DIFFERENCES[0], *PINNED, *Parameter}  # which a snapshot has
 PLAIN = (str, int, float, list)  # values of controls that another session can be given

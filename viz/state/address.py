@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import streamlit as st
 
 from viz.state.serving import by_channel
+
+# Parameters that Streamlit's widgets are bound to: they alone may write them.
+BOUND = (
+    *("bases", "lengths", "compared", "widths", "dimension", "k", "place"),
+    *("temperature", "top_k", "top_p", "checkpoint", "compare_a", "compare_b"),
+)
 
 
 @dataclass
@@ -14,11 +21,11 @@ class Address:
     """Choices that are put into the address bar, from the script and from the channel alike.
 
     widget_values: what `choose` gave last, by its key, for who has no widgets to ask. pending_choices: choices that a
-    click elsewhere makes, by their keys.
+    click elsewhere makes, by their keys, until their control is drawn; None: as by default.
     """
 
     widget_values: dict[str, str] = field(default_factory=dict)
-    pending_choices: dict[str, str] = field(default_factory=dict)
+    pending_choices: dict[str, str | None] = field(default_factory=dict)
     _wanted: dict[str, str | None] = field(default_factory=dict)  # None: taken out
     _present: dict[str, str] = field(default_factory=dict)  # as the script last saw it
 
@@ -30,6 +37,20 @@ class Address:
         self._wanted[name] = value
         if not by_channel():  # the next run of the script does it
             self.sync()
+
+    def choose(self, choices: Mapping[str, str | None]) -> None:
+        """Make these choices, whichever page has their controls; None: as by default."""
+        for name, value in choices.items():
+            self.widget_values.pop(name, None)
+            self.pending_choices[name] = value
+            if name not in BOUND and self.get(name) != value:
+                self.set(name, value)
+
+    def take(self, name: str) -> bool:
+        """True, once, if this choice was made elsewhere since its control was drawn; the address has it."""
+        asked = name in self.pending_choices
+        self.pending_choices.pop(name, None)
+        return asked
 
     def sync(self) -> None:
         """Give the address bar all that was set and that it lacks, or has not taken out."""

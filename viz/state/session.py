@@ -404,6 +404,21 @@ def choice(options: Sequence[str], default: str, key: str) -> str:
     return str(wish) if wish in options else default
 
 
+def take_pending(key: str, default: object, options: Sequence[object] = ()) -> bool:
+    """Give a control, before it is drawn, what was chosen elsewhere; whether that was so, for then it gets no default.
+
+    Not sooner: what a callback sets before it has all drawn again does not reach the browser.
+    """
+    pending = current_session().address.pending_choices
+    if key not in pending:
+        return False
+    value = pending.pop(key)
+    if value is not None and options and value not in options:
+        return False
+    st.session_state[key] = default if value is None else value
+    return True
+
+
 def choose(
     label: str,
     options: Sequence[str],
@@ -416,16 +431,14 @@ def choose(
 
     place: None while the buttons are hidden, where the choice stays what it was.
     """
-    request = current_session().address.pending_choices.pop(key, None)
-    if request in options:  # set now: what a callback sets before it has all drawn again does not reach the browser
-        st.session_state[key] = request
+    asked = take_pending(key, default, options)
     if place is None:
         hidden = current_session().address.widget_values[key] = choice(options, default, key)
         return hidden
     chosen = place.segmented_control(
         label,
         options,
-        default=None if request in options else choice(options, default, key),
+        default=None if asked else choice(options, default, key),
         format_func=lambda option: in_language(words(option)),
         key=key,
         required=True,

@@ -196,13 +196,14 @@ def forget_refusal() -> None:
 
 
 def pin_again(session: Session, model: TextModel) -> None:
-    """Pin what the address says, at the first run of a window: texts and a model, traced anew.
+    """Pin what the address says, at the first run of a window or at a lesson's step: texts and a model, traced anew.
 
     Raises:
         ValueError: the model is not here any more, or cannot read the texts.
     """
     source, target, name = (session.address.get(each) for each in PINNED)
-    if session.runs or session.pin is not None or source is None or name is None:
+    wanted = session.address.take(PINNED[0]) or not session.runs
+    if not wanted or session.pin is not None or source is None or name is None:
         return
     scratch = Session(Selection(**DEFAULT_SELECTION), WhatIf())
     scratch.trace_input(model if name == model.name else open_named(name), source, target or "")

@@ -18,6 +18,7 @@ from viz.figures.colours import WRONG
 from viz.i18n import catalogue
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
+from viz.state.session import take_pending
 
 DECADE = (1, 2, 5)
 PARTS = 100  # of a slider that goes by equal steps of no whole numbers
@@ -84,9 +85,10 @@ def written(value: float) -> str:
 
 def number_field(place: DeltaGenerator, field: Field) -> list[float]:
     """The field, its slider, which moves the first number, and what is wrong. Gives no number while something is."""
+    asked = take_pending(field.key, field.default)
     place.text_input(
         field.label if field.most == 1 else _("{name} (several)").format(name=field.label),
-        field.default,
+        "" if asked else field.default,
         key=field.key,
         live="250ms",
         max_chars=MOST_LETTERS,

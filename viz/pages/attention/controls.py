@@ -124,17 +124,20 @@ def choose_order(metrics: Sequence[str], place: DeltaGenerator) -> tuple[str, st
     lowest. Both are in the address bar.
     """
     address = current_session().address
-    options = [ORDERS[0], *metrics, ORDERS[-1]]
-    named_metric, named_order = (str(address.get(each)) for each in (Choice.METRIC, Choice.ORDER))
+    options, pending = [ORDERS[0], *metrics, ORDERS[-1]], address.pending_choices
+    asked = not pending.keys().isdisjoint((Choice.METRIC, Choice.ORDER))
+    named_metric, named_order = (
+        pending.pop(each) if each in pending else address.get(each) for each in (Choice.METRIC, Choice.ORDER)
+    )
     metric = named_metric if named_metric in metrics else metrics[0]
-    wish = {"highest": metric, "lowest": "lowest"}.get(named_order, ORDERS[0])
-    if st.session_state.get(Choice.ORDER, wish) not in options:
+    wish = {"highest": metric, "lowest": "lowest"}.get(str(named_order), ORDERS[0])
+    if asked or st.session_state.get(Choice.ORDER, wish) not in options:
         st.session_state[Choice.ORDER] = wish
     named = {option: in_language(order_name(option)) for option in options}
     picked = place.selectbox(
         _("Order"),
         options,
-        index=options.index(wish),
+        index=0 if asked else options.index(wish),
         key=Choice.ORDER,
         format_func=named.__getitem__,
         label_visibility="collapsed",
@@ -149,13 +152,16 @@ def choose_order(metrics: Sequence[str], place: DeltaGenerator) -> tuple[str, st
 
 def several(label: str, count: int, key: str) -> list[int]:
     """Some of so many layers or heads, counted from 0; none stands for all of them."""
+    widget, picked_before = f"{key} {count}", asked_several(count, key)
+    if asked := current_session().address.take(key):
+        st.session_state[widget] = picked_before
     picked = st.pills(
         label,
         list(range(count)),
         selection_mode="multi",
-        default=asked_several(count, key),
+        default=None if asked else picked_before,
         format_func=lambda number: str(number + 1),
-        key=f"{key} {count}",
+        key=widget,
     )
     if picked or key in st.query_params:
         current_session().address.set(key, ",".join(str(number + 1) for number in picked) or None)
@@ -176,10 +182,13 @@ def number(
     """
     if place is None:
         return address_number(key, low)
+    value = address_number(key, low)
+    if asked := current_session().address.take(key):
+        st.session_state[key] = value if value is not None else low
     given = place.number_input(
         label,
         low,
-        value=address_number(key, low),
+        value=None if asked else value,
         step=0.05,
         key=key,
         placeholder="–",

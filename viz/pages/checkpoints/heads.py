@@ -25,10 +25,11 @@ from viz.i18n.errors import reason_words
 from viz.i18n.format import attention_name, literal, significant
 from viz.i18n.messages import joined
 from viz.pages.checkpoints.measuring import TensorStatistics
-from viz.pages.checkpoints.subjects import CHECKPOINT, REGION, Subject, closed_words, model_of
+from viz.pages.checkpoints.subjects import REGION, Subject, closed_words, model_of
 from viz.pages.checkpoints.tensor import beside
 from viz.pages.checkpoints.tensor_figures import NOT_FINITE
 from viz.render.view import view
+from viz.state.address import BOUND
 from viz.state.session import Key, Session, attention_kinds, choose, current_session
 from viz.ui.parts import data_table, explanation
 from viz.ui.plots import array
@@ -45,7 +46,7 @@ KIND, CIRCUIT = "w_kind", "w_circuit"
 CIRCUITS = {"scores": Message("what they look for"), "output": Message("what they move")}
 LEAVE = "checkpoints_leave"  # in the session: the page that a click has opened
 # Parameters that belong to widgets, which write them themselves.
-BOUND = (Key.MODEL, Key.SOURCE, Key.TARGET, CHECKPOINT, "compare_a", "compare_b", *REGION)
+WRITTEN = (Key.MODEL, Key.SOURCE, Key.TARGET, *BOUND, *REGION)
 
 
 def show(session: Session, subject: Subject, statistics: TensorStatistics) -> None:
@@ -113,7 +114,7 @@ def leave() -> None:
     widgets are bound to, they write there again.
     """
     if page := st.session_state.pop(LEAVE, None):
-        parameters = {name: value for name, value in st.query_params.to_dict().items() if name not in BOUND}
+        parameters = {name: value for name, value in st.query_params.to_dict().items() if name not in WRITTEN}
         st.switch_page(f"viz/pages/{page}/page.py", query_params=parameters)
 
 

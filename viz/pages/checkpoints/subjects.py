@@ -16,7 +16,7 @@ from viz.i18n.format import as_sentence, literal
 from viz.state import assumptions, shown_model
 from viz.state.adapter_bases import base_of
 from viz.state.checkpoints import all_places
-from viz.state.session import Key, current_session
+from viz.state.session import Key, current_session, take_pending
 
 if TYPE_CHECKING:
     from model.checkpoints.adapters import Merged
@@ -37,12 +37,13 @@ def choose_subject(place: DeltaGenerator, label: str, key: str, default: str | N
         return None
     names = list(by_name)
     request = st.query_params.get(key)
+    asked = take_pending(key, default, list(by_name))
     before = st.session_state.get(key)
     none = default is None and request is None and before is None
     name = place.selectbox(
         label,
         names,
-        index=names.index(default) if default in by_name else None if none else 0,
+        index=None if none else 0 if asked or default not in by_name else names.index(default),
         key=key,
         placeholder=_("another checkpoint"),
         bind="query-params",

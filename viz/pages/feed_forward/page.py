@@ -30,7 +30,7 @@ from viz.pages.feed_forward import experts, layer, units
 from viz.pages.feed_forward.text import ORDERS, UNIT_VIEWS, order_name, unit_quantity, unit_view
 from viz.render.view import view
 from viz.state.inputs import Inputs
-from viz.state.session import Session, address_count, choice, choose, current_session
+from viz.state.session import Session, address_count, choice, choose, current_session, take_pending
 from viz.ui.choice_row import choice_row
 from viz.ui.parts import Drawing, Views, data_table, no_views, under_figures
 from viz.ui.plots import side_of
@@ -236,9 +236,8 @@ def choose_expert(place: Place, row: DeltaGenerator) -> None:
         choose(_("Expert"), options, OF_TOKEN, Part.EXPERT, name, row)
         return
     session = current_session()
-    request = session.address.pending_choices.pop(Part.EXPERT, None)
-    if request in options or Part.EXPERT not in st.session_state:
-        st.session_state[Part.EXPERT] = request if request in options else choice(options, OF_TOKEN, Part.EXPERT)
+    if not take_pending(Part.EXPERT, OF_TOKEN, options) and Part.EXPERT not in st.session_state:
+        st.session_state[Part.EXPERT] = choice(options, OF_TOKEN, Part.EXPERT)
     chosen = row.selectbox(
         _("Expert"), options, format_func=name, key=Part.EXPERT, label_visibility="collapsed", width=220
     )

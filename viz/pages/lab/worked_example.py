@@ -246,18 +246,18 @@ def written(values: Tensor) -> str:
 def texts() -> list[str]:
     """All cells as they are typed: in this session, else in the address, else in the document."""
     session = current_session()
-    if Part.TEXTS not in session.memory:
+    if Part.EXAMPLE not in session.memory:
         standard = texts_of(DOCUMENT)
         given = (session.address.get(Part.EXAMPLE) or "").split(",")
-        session.memory[Part.TEXTS] = [each[:24] for each in given] if len(given) == len(standard) else standard
-    cells: list[str] = session.memory[Part.TEXTS]
+        session.memory[Part.EXAMPLE] = [each[:24] for each in given] if len(given) == len(standard) else standard
+    cells: list[str] = session.memory[Part.EXAMPLE]
     return cells
 
 
 def keep(typed: list[str]) -> None:
     """Remember the cells; in the address too, where they are others than the document's and short enough."""
     session = current_session()
-    session.memory[Part.TEXTS] = typed
+    session.memory[Part.EXAMPLE] = typed
     written = ",".join(each.strip() for each in typed)
     changed = typed != texts_of(DOCUMENT) and len(written) <= LONGEST and written.count(",") == len(typed) - 1
     session.address.set(Part.EXAMPLE, written if changed else None)

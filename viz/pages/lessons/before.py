@@ -9,6 +9,7 @@ import streamlit as st
 from model.capture.interventions import AttentionChange
 from viz.i18n.catalogue import _
 from viz.pages.lessons import trained_state
+from viz.pages.lessons.page_choices import PageChoices
 from viz.state import shown_model, training
 from viz.state.position_override import PositionSetting
 from viz.state.session import DEFAULT_SELECTION, Key, Selection, Session
@@ -18,7 +19,8 @@ BEFORE = "lesson_before"  # in the session state
 
 @dataclass
 class Before:
-    """Model, texts, selection, changes, positions and training of before. model: "" where a lesson came first of all.
+    """Model, texts, selection, changes, choices, positions and training of before. model: "" where a lesson came first
+    of all.
 
     typed: texts by their fields. run: key of the training that is paused meanwhile; "": none.
     """
@@ -29,6 +31,7 @@ class Before:
     changes: tuple[AttentionChange, ...] = ()
     positions: dict[str, str | None] = field(default_factory=dict)
     run: str = ""
+    choices: PageChoices = field(default_factory=PageChoices)
 
 
 def remember(session: Session) -> None:
@@ -45,6 +48,7 @@ def remember(session: Session) -> None:
         tuple(session.what_if.changes),
         positions,
         training.own_key(session),
+        PageChoices.of(session) if session.runs else PageChoices(),
     )
 
 
@@ -93,3 +97,4 @@ def give_back(session: Session, lesson_model: str) -> None:
     for setting, value in before.positions.items():
         session.address.set(setting, value)
     session.override = None
+    before.choices.give(session)

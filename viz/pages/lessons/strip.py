@@ -23,12 +23,13 @@ from viz.i18n.format import as_sentence, in_turn, literal, sides, significant, t
 from viz.i18n.messages import in_language
 from viz.pages.lessons import before, trained_state
 from viz.pages.lessons.class_bars import bars
+from viz.pages.lessons.page_choices import HIDE, PLACED, TRAINED, clear_choices
 from viz.pages.lessons.shelf import lesson_named
 from viz.render.grouping import first_of
 from viz.state import shown_model, texts, training
 from viz.state.class_sessions import CLASS_SESSIONS, Answers
 from viz.state.position_override import PositionSetting
-from viz.state.sampling_sliders import TEMPERATURE, TOP_K, TOP_P, slider_values
+from viz.state.sampling_sliders import slider_values
 from viz.state.session import DEFAULT_SELECTION, Key, Parameter, Session, current_session
 from viz.state.token_groups import merged
 from viz.ui.qr import link_words, on_code, wanted_code
@@ -41,22 +42,6 @@ if TYPE_CHECKING:
 FINDABLE = ("cell", "step")  # kinds of question that a click in a figure answers; heads are chosen on the page
 HINTS = 3  # a nudge, a suggestion, the answer
 STYLE = Path(__file__).parent / "strip.css"
-HIDE = "hide"  # in the address: names of controls that are hidden while a lesson is open
-TRAINED = (trained_state.Part.NAME, trained_state.Part.STEP)
-# Parameters that are no choice of a page.
-PLACED = (
-    *PositionSetting,
-    "changes",
-    Key.MODEL,
-    Key.SOURCE,
-    Key.TARGET,
-    *Parameter,
-    HIDE,
-    *TRAINED,
-    TEMPERATURE,
-    TOP_K,
-    TOP_P,
-)
 # What is hidden, by the names that a lesson has for it.
 HIDDEN = {
     "sidebar": '[data-testid="stSidebar"], [data-testid="stHeader"], [data-testid="stExpandSidebarButton"]',
@@ -114,11 +99,8 @@ def open_step(lesson: Lesson, number: int) -> None:
     st.session_state.pop(Part.PLACE, None)
     session.address.set(Part.LESSON, lesson.name)
     session.address.set(Part.STEP, str(number + 1))
-    states = [step.state for step in lesson.steps if step.state is not None]
     state = state_of(lesson, number)
-    for name in {name for each in states for name in each.parameters} - {*state.parameters, *PLACED}:
-        session.address.set(name, None)  # what another step has chosen is no choice of this one
-        st.session_state.pop(name, None)
+    clear_choices(session)  # what the visitor, or another step, has chosen is no choice of this one
     apply_state(session, lesson, state)
     st.session_state[Part.PAGE] = state.page
     session.rerun_requested = True
@@ -149,10 +131,7 @@ def apply_state(session: Session, lesson: Lesson, state: State) -> None:
     session.override = None
     session.address.set(HIDE, given.get(HIDE))
     st.session_state.update(slider_values(given))
-    for each, value in given.items():
-        if each not in PLACED:
-            session.address.set(each, value)
-            session.address.pending_choices[each] = value
+    session.address.choose({name: value for name, value in given.items() if name not in PLACED})
 
 
 def show_texts(session: Session, name: str, given: Mapping[str, str]) -> None:

@@ -18,7 +18,8 @@ from viz.pages.feed_forward import experts
 from viz.pages.feed_forward import page as feed_forward
 from viz.pages.lab import page as lab
 from viz.pages.lab.worked_example import STEPS
-from viz.pages.lessons.strip import HIDDEN, PLACED
+from viz.pages.lessons.page_choices import PLACED
+from viz.pages.lessons.strip import HIDDEN
 from viz.pages.masks import page as masks
 from viz.pages.positions import laboratory
 from viz.pages.positions import page as positions

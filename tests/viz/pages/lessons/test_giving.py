@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from streamlit.util import calc_hash
 
 from model.checkpoints.load import open_checkpoint
 from model.inference.copies import with_weights
@@ -45,6 +46,51 @@ def test_ones_own_text_and_choice_come_back_at_the_end_of_a_lesson():
     sound(app)
     assert session.traced[0] == OWN
     assert (session.selection.layer, session.selection.head, session.what_if.changes) == (1, 4, ())
+
+
+def test_a_step_shows_nothing_that_the_visitor_has_chosen_which_comes_back_at_the_end():
+    """On the page of the step, on another one, and where a widget alone may write the address."""
+    own = {
+        "more": "open",
+        "metric": "distance",
+        "order": "lowest",
+        "layers": "2",
+        "threshold": "0.25",
+        "scale": "largest",
+    }
+    app = sound(opened("lessons", language="en", **own, bases="500", pieces="merged", residual_view="stream"))
+    app.button(key="open_causal-mask").click().run()
+    session = app.session_state[Key.SESSION]
+    sound(app)
+    assert not {*own, "pieces", "residual_view"} & set(app.query_params)
+    assert app.selectbox(key="order").value == "layer"
+    assert not [each for each in app.number_input if each.key == "threshold"]
+    session.keep()
+    sound(app.button(key="lesson_next").click().run())
+    assert session.pin is None
+    app.button(key="lesson_end").click().run()
+    sound(app)
+    assert {name: app.query_params[name] for name in own} == own
+    app._page_hash = calc_hash("attention")
+    sound(app.run())
+    assert app.selectbox(key="order").value == "lowest"
+    assert app.number_input(key="threshold").value == 0.25
+    assert not app.warning
+
+
+def test_a_step_of_the_laboratory_has_the_fields_of_its_state_and_no_others(tmp_path, monkeypatch):
+    monkeypatch.setenv(FOLDER, str(tmp_path))
+    part = "/positions?part=laboratory&experiment=curves"
+    steps = [f"## S\n```state\n{part}{more}\n```\n" for more in ("&bases=500", "")]
+    (tmp_path / "tiny.en.md").write_text(HEAD + "\n".join(steps), encoding="utf-8")
+    app = sound(opened("lessons", language="en"))
+    for press, bases in (("open_tiny", "500"), ("lesson_next", "10000, 1000"), ("lesson_back", "500")):
+        sound(app.button(key=press).click().run())
+        assert app.text_input(key="bases").value == bases
+    app.text_input(key="bases").set_value("700").run()
+    sound(app.button(key="lesson_next").click().run())
+    assert app.text_input(key="bases").value == "10000, 1000"
+    assert not app.warning
 
 
 def test_a_lesson_that_is_not_here_is_said():
