@@ -16,6 +16,10 @@ OWN = [
 ]
 # What the tree alone does not tell, and why it is harmless.
 UNDERSTOOD = {
+    (
+        "viz/frame/model_list.py",
+        "f\"<style>{STYLE.format(list=listed)}{' '.join(rules)}</style>\"",
+    ): "a style, of words in which content() leaves no sign that could end them",
     ("viz/pages/attention/controls.py", "label"): "what views are called, through a table",
     ("viz/pages/attention/controls.py", "lambda number: str(number + 1)"): "a number",
     ("viz/pages/attention/importance.py", "both"): "a method called as others are; labels pass through token_code",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,7 @@ from model.checkpoints.convert.from_gguf import GgufModel, gguf_in
 from model.checkpoints.convert.layouts import is_known
 from model.checkpoints.formats.weight_files import PICKLED, weights_of
 from model.checkpoints.incomplete_weights import refuse_incomplete
-from model.checkpoints.native import CONFIG, is_hugging_face, is_ours, whole_of
+from model.checkpoints.native import CONFIG, TRAINING, is_hugging_face, is_ours, whole_of
 from model.checkpoints.tensors import TensorInfo, size, tensor_table
 from model.message import Message
 from model.network.config import Kind, TransformerConfig
@@ -24,6 +26,7 @@ KINDS: dict[str, Kind] = {
     **dict.fromkeys(("CausalLM", "LMHeadModel"), "decoder-only"),
     **dict.fromkeys(("MaskedLM", "EncoderModel"), "encoder-only"),
 }
+TOKENIZER_CONFIG = "tokenizer_config.json"
 LONGEST_PATH = 300  # characters of a path in a sentence
 # Families by kind, for configs without the name of an architecture.
 ENCODERS = ("bert", "roberta", "distilbert", "electra", "mpnet", "albert", "camembert", "xlm-roberta", "deberta-v2")
@@ -37,6 +40,8 @@ class CatalogEntry:
     format: "Vitrine", "Hugging Face", "PEFT" or that of a file. family: of Hugging Face's models, of GGUF files with
     their precision, or the kind of an adapter. base, revision: path or name of the model that an adapter changes, None:
     it is no adapter; and which state of it at Hugging Face. kind: None: unknown.
+    task: built-in task that it was trained on, or "". languages: codes of those that it translates from and into, as
+    its files name them; () where they do not. predicts: it has a head that predicts tokens, as far as is known.
     parameters: their number, without those of an optimizer. problem: reason why it cannot be opened, in a sentence, or
     "". computes: whether it may be a model; of other files the tensors can be read. part: reason why a file that is
     known to be a part of a model is none, in a sentence, or "".
@@ -45,6 +50,9 @@ class CatalogEntry:
     format: str
     family: str = ""
     kind: Kind | None = None
+    task: str = ""
+    languages: tuple[str, ...] = ()
+    predicts: bool = True
     parameters: int = 0
     bytes: int = 0
     problem: str = ""
@@ -116,15 +124,34 @@ def _recognised(path: Path, table: list[TensorInfo]) -> CatalogEntry:
             return CatalogEntry("GGUF", computes=False, part=str(error))
     options = read_record(path / CONFIG)
     if is_hugging_face(options):
-        return CatalogEntry("Hugging Face", str(options.get("model_type", "")), _kind(options))
+        names = read_record(path / TOKENIZER_CONFIG)
+        languages = _languages([names.get("source_lang"), names.get("target_lang")])
+        family = str(options.get("model_type", ""))
+        return CatalogEntry("Hugging Face", family, _kind(options), languages=languages, predicts=_predicts(options))
     if is_ours(path, options):
-        return CatalogEntry("Vitrine", kind=TransformerConfig.from_dict(options).kind)
+        training = read_record(path / TRAINING)
+        task, languages = str(training.get("task") or ""), _languages(training.get("languages"))
+        return CatalogEntry("Vitrine", kind=TransformerConfig.from_dict(options).kind, task=task, languages=languages)
     file = weights_of(path).files[0]
     try:
         refuse_incomplete(file, {info.name: info.shape for info in table})
     except CheckpointError as error:
         return CatalogEntry(_format_of(file), computes=False, part=str(error))
     return CatalogEntry(_format_of(file), computes=is_known(info.name for info in table))
+
+
+def _languages(codes: object) -> tuple[str, ...]:
+    """Codes of two languages; () where they are something else."""
+    if not isinstance(codes, list) or len(codes) != 2:
+        return ()
+    named = tuple(code for code in codes if isinstance(code, str) and re.fullmatch(r"[A-Za-z_-]{2,16}", code))
+    return named if len(named) == 2 else ()
+
+
+def _predicts(options: Mapping[str, Any]) -> bool:
+    architectures = options.get("architectures")
+    names = [str(name) for name in architectures] if isinstance(architectures, list) else []
+    return not any(name.endswith("Model") and not name.endswith("LMHeadModel") for name in names)
 
 
 def _adapter(path: Path) -> CatalogEntry:

@@ -26,7 +26,7 @@ class Verdict(StrEnum):
     """Verdict on a statement, computed from what was measured. OPEN: the numbers do not decide it."""
 
     HOLDS = "holds"
-    ONLY_IF = "holds only if"
+    IN_PART = "holds in part"
     WRONG = "wrong"
     OPEN = "open"
 
@@ -296,7 +296,7 @@ class Rule:
         if self.halves:
             verdicts = {half.verdict for half in self.halves}
             return (
-                verdicts.pop() if len(verdicts) == 1 else Verdict.OPEN if Verdict.OPEN in verdicts else Verdict.ONLY_IF
+                verdicts.pop() if len(verdicts) == 1 else Verdict.OPEN if Verdict.OPEN in verdicts else Verdict.IN_PART
             )
         needed, wanted = ([each.met for each in conditions] for conditions in (self.needs, self.wants))
         if not all(each.met for each in self.given):
@@ -305,7 +305,7 @@ class Rule:
             return Verdict.WRONG
         if None in (*needed, *wanted):
             return Verdict.OPEN
-        return Verdict.ONLY_IF if False in wanted else Verdict.HOLDS
+        return Verdict.IN_PART if False in wanted else Verdict.HOLDS
 
     @property
     def conditions(self) -> list[Condition]:
@@ -325,7 +325,7 @@ class Rule:
             parts.append(say("{conditions}, else wrong", conditions=joined([each.text for each in self.needs])))
         if self.wants:
             wanted = joined([each.text for each in self.wants])
-            parts.append(say("{conditions}, else “holds only if”", conditions=wanted))
+            parts.append(say("{conditions}, else “holds in part”", conditions=wanted))
         by_chance = [each for each in self.conditions if each.chance]
         if any(each.seeds is not None for each in by_chance):
             parts.append(say("{seeds} seeds at least", seeds=SEEDS))

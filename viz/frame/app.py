@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -31,6 +31,7 @@ from viz.frame import (
 from viz.frame.command_line import ignored_arguments
 from viz.frame.lead import KEY as LEAD
 from viz.frame.lead import page_intro
+from viz.frame.model_list import describe_options, words_of_models
 from viz.frame.page_layout import PageLayout
 from viz.i18n import catalogue
 from viz.i18n.catalogue import _
@@ -51,7 +52,7 @@ from viz.state import (
     texts,
     training,
 )
-from viz.state.checkpoints import find, open_place
+from viz.state.checkpoints import CheckpointEntry, find, open_place
 from viz.state.class_sessions import seat_of
 from viz.state.saved_page import Choices
 from viz.state.session import Key, Session, choose, current_session
@@ -124,7 +125,7 @@ def main() -> None:
         names = [*([training.ENTRY] if training.training(session) else []), *shown_model.model_names(here)]
         begun_with = shown_model.first_index(here, names)
         first_name = names[begun_with] if names else ""
-        name = choose_model(training.training(session), names, begun_with)
+        name = choose_model(here, training.training(session), names, begun_with)
         summary = st.empty()
         for section, links in pages.items():
             st.caption(section)
@@ -449,7 +450,7 @@ def choose_language(place: DeltaGenerator) -> None:
     catalogue.use(choose("Language", names, preferred, Key.LANGUAGE, lambda name: catalogue.LANGUAGES[name], place))
 
 
-def choose_model(live: LiveTraining | None, names: list[str], first: int) -> str:
+def choose_model(here: Sequence[CheckpointEntry], live: LiveTraining | None, names: list[str], first: int) -> str:
     """The model that is shown. In the address it has its name, and one in training a code for all languages."""
     address = st.query_params.get(Key.MODEL)
     words = {training.ENTRY: entry_name(live)} if live else {}
@@ -462,6 +463,7 @@ def choose_model(live: LiveTraining | None, names: list[str], first: int) -> str
     if names and st.session_state.get(Key.MODEL) not in names:
         code = training.ENTRY if address in called else address
         st.session_state[Key.MODEL] = code if code in names else names[first]
+    describe_options(_("Model"), words_of_models(here, names, None if live is None else live.start))
     name = st.selectbox(
         _("Model"),
         names,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
-from viz.i18n.format import as_sentence, literal
+from viz.i18n.format import as_sentence, literal, with_label
 from viz.state.checkpoints import GIVEN, HINTS, MODELS, words_after
 
 
@@ -34,7 +34,7 @@ def ignored_arguments() -> list[str]:
     try:
         LoadHints.read(",".join(word.partition("@")[0] for word in words_after(*HINTS)))
     except ValueError as error:
-        warnings.append(as_sentence(f"{HINTS[0]}: {translate_error(error)}"))
+        warnings.append(as_sentence(with_label(HINTS[0], translate_error(error))))
     try:
         memory_limit(machine_memory())
     except ValueError as error:

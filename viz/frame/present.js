@@ -7,6 +7,7 @@ import { bus } from "../web/bus.js";
 import { element, write, zoomOf } from "../web/elements.js";
 
 const ZOOM = 1.85; // of the page's 13 pixels to 24
+const OF_HEADS = 1.4; // of thumbnails, where large maps count more than the words above them
 const LEAST = 1; // of a figure that is too high otherwise
 const MOST = 3.6; // of one that is low
 const PHONE = "(max-width: 640px)"; // no wider: a figure has the size that it has on the page, and is seen whole
@@ -105,7 +106,7 @@ function show(figure) {
     each.dataset.presented = each === figure ? "figure" : "around";
   }
   figure.style.marginTop = "";
-  zoom(Math.min(ZOOM, most()));
+  zoom(Math.min(rootIn(figure)?.classList.contains("heads") ? OF_HEADS : ZOOM, most()));
   fit(figure, TRIES);
   say("");
   document.querySelector(".stMain")?.scrollTo(0, 0);

@@ -1,6 +1,6 @@
 import { percent } from "../web/numbers.js";
 import { unpack } from "../web/bytes.js";
-import { element, ending, newRoot, shorten, write } from "../web/elements.js";
+import { element, ending, labelled, newRoot, shorten, write } from "../web/elements.js";
 import { bus, hover, keepHeld, onHover } from "../web/bus.js";
 import { lightChips, showChips, shown } from "../web/chips.js";
 import { newPopover } from "../web/popover.js";
@@ -296,7 +296,7 @@ function showChanges(parent, { pinned, changes, words }, act) {
   const item = ({ label, value, exact, act: place, token }, unit) => {
     const made = element("button", "change");
     made.type = "button";
-    made.title = `${unit}: ${exact}`;
+    made.title = labelled(unit, exact);
     made.append(element("bdi", "label", shown(label)), element("span", "muted", value));
     made.addEventListener("click", () => {
       bus.sought = performance.now(); // the plot that shows it comes into view

@@ -3,7 +3,7 @@
 // The slider plays in the browser: components that hold the film's frames listen on the bus.
 
 import { unpack } from "../web/bytes.js";
-import { cleared, element, ending, newRoot, shorten, write } from "../web/elements.js";
+import { cleared, element, ending, labelled, newRoot, shorten, write } from "../web/elements.js";
 import { bus } from "../web/bus.js";
 import { LOSS } from "../web/colours.js";
 import { newPopover } from "../web/popover.js";
@@ -69,7 +69,7 @@ function showButtons(root, { status, words, possible, question }) {
   wanted.forEach(([name, text, title, more], index) => {
     const made = root.buttons.children[index] ?? root.buttons.appendChild(element("button", "do"));
     made.type = "button";
-    made.title = ["advance", "run"].includes(name) && words.of ? `${title}: ${words.of}` : title; // whom it trains
+    made.title = ["advance", "run"].includes(name) && words.of ? labelled(title, words.of) : title; // whom it trains
     made.setAttribute("aria-label", title);
     made.disabled = !possible.includes(name);
     made.hidden = name === "reset" && status === "none"; // there is no training

@@ -10,7 +10,7 @@ from viz.components.registry import component, pack
 from viz.components.view import PackedView, View, live
 from viz.i18n.catalogue import _, language
 from viz.i18n.errors import translate_error
-from viz.i18n.format import clock, in_turn, no_training, percent, significant, stopped
+from viz.i18n.format import clock, in_turn, no_training, percent, significant, stopped, with_label
 from viz.state import training
 from viz.state.checkpoints import spare_imports
 from viz.state.film_feed import film_data
@@ -131,7 +131,7 @@ def strip_data(
     possible = {"reset"} if snapshot.status in training.OVER else {*onward, "reset"}
     if model_name:  # before a click: what it trains, and shows from then on
         summary = [live.start.name, *summary]
-        words["reset"] = f"{words['reset']}: {live.start.name}"
+        words["reset"] = with_label(words["reset"], live.start.name)
         if anew and refused:
             possible, sentence = {"reset"}, in_turn(sentence and stopped(sentence), refused)
         elif anew:

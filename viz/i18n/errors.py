@@ -16,7 +16,7 @@ from model.message import Message
 from model.network.recurrent import Absence
 from model.runtime.errors import MissingQuantityError, printable, require
 from viz.i18n.catalogue import LOCALE, _, language
-from viz.i18n.format import as_sentence, token_code
+from viz.i18n.format import as_sentence, token_code, with_label
 
 QUOTED_PATH = re.compile(r"(['\"])/[^'\"\n]*/([^'\"/\n]+)\1")
 PATH = re.compile(r"(?<![\w/:.…])/(?:[^/\s'\",:;]+/)+([^/\s'\",:;]+)")
@@ -74,7 +74,7 @@ def unless_absent(make: Callable[[], Made]) -> tuple[Made | None, str]:
 def beside_pin(make: Callable[[], Made]) -> tuple[Made | None, str]:
     """Value of the pinned model, or the sentence, which says that it is the pinned one's."""
     value, absent = unless_absent(make)
-    return value, f"{_('pinned')}: {absent}" if absent else ""
+    return value, with_label(_("pinned"), absent) if absent else ""
 
 
 def lacks(network: object, *names: str) -> bool:

@@ -130,6 +130,16 @@ def in_turn(*sentences: str) -> str:
     return ("" if language() == "zh" else " ").join(filter(None, sentences))
 
 
+def with_label(label: str, text: str) -> str:
+    """A label and what it is of, behind the colon of the language in use."""
+    return in_language(messages.labelled(label, text))
+
+
+def enumeration(parts: Iterable[str]) -> str:
+    """Parts of a list one after the other, with commas of the language in use."""
+    return in_language(messages.joined(", ", *parts))
+
+
 def clauses(parts: Iterable[str]) -> str:
     """Parts of a sentence one after the other."""
     return in_language(messages.clauses(*parts))

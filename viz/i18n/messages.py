@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass, replace
+from functools import reduce
 from typing import Any, TypeVar, cast
 
 from model.message import Message
@@ -27,10 +28,14 @@ def in_language(text: Part) -> Part:
 
 
 def joined(separator: str, *parts: str) -> str:
-    """Texts one behind the other, without those that are empty; messages among them stay such."""
+    """Texts one behind the other, without those that are empty; messages among them stay such. Colons, commas and
+    semicolons between them are those of the language.
+    """
     there = [part for part in parts if part]
     if len(there) < 2:
         return there[0] if there else ""
+    if separator in SEPARATED:
+        return reduce(SEPARATED[separator], there)
     names = {f"part{number}": part for number, part in enumerate(there)}
     pattern = separator.join(f"{{{name}}}" for name in names)
     return Message(pattern, **names)
@@ -39,6 +44,11 @@ def joined(separator: str, *parts: str) -> str:
 def labelled(label: str, text: str) -> str:
     """A label and what it is of, behind the colon of the language."""
     return Message("{quantity}: {value}", quantity=label, value=text)
+
+
+def listed(first: str, second: str) -> str:
+    """Two of a list, behind the comma of the language."""
+    return Message("{first}, {next}", first=first, next=second)
 
 
 def sentences(*parts: str) -> str:
@@ -55,6 +65,9 @@ def clauses(*parts: str) -> str:
     for each in more:
         first = Message("{clause}; {next}", clause=first, next=each)
     return first
+
+
+SEPARATED: Mapping[str, Callable[[str, str], str]] = {": ": labelled, ", ": listed, "; ": clauses}
 
 
 def _translate_part(part: Any) -> Any:

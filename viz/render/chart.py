@@ -13,6 +13,7 @@ from viz.components.registry import component
 from viz.figures.chart import Chart, Series
 from viz.figures.compared import Compared, of_now
 from viz.i18n.catalogue import _
+from viz.i18n.format import clauses
 from viz.render import grouping
 from viz.render.renderer import Axes, Renderer, Table, attributes, renders, span
 
@@ -70,7 +71,7 @@ class ChartRenderer(Renderer[Chart]):
     def summary(self) -> str:
         figure = self.figure
         spans = [(each.name, *span(np.asarray(each.ys))) for each in figure.series if not each.quiet]
-        ends = "; ".join(f"{name} {low} … {high}" for name, low, high in spans[:NAMED])
+        ends = clauses(f"{name} {low} … {high}" for name, low, high in spans[:NAMED])
         return _("{quantity} over {places}: {series}").format(
             quantity=figure.y.title, places=figure.x.title, series=ends
         )

@@ -13,6 +13,7 @@ from viz.components.registry import component
 from viz.figures.axis import Axis, Scale
 from viz.figures.panels import Panel, Panels
 from viz.i18n.catalogue import _
+from viz.i18n.format import enumeration
 from viz.render import grouping
 from viz.render.renderer import Axes, Renderer, Table, attributes, crossed, renders
 
@@ -63,7 +64,7 @@ class PanelsRenderer(Renderer[Panels]):
 
     def summary(self) -> str:
         names = (f"{panel.name} {panel.note}".strip() for panel in self.figure.panels)
-        return ". ".join(filter(None, (self.caption.sentence, ", ".join(names))))
+        return ". ".join(filter(None, (self.caption.sentence, enumeration(names))))
 
 
 def grouped_panel(panel: Panel, rows: Pieces | None, columns: Pieces | None) -> Panel:

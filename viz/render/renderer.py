@@ -14,7 +14,7 @@ from viz.components.registry import Component, pack
 from viz.figures.figure import Caption, Figure
 from viz.i18n import catalogue
 from viz.i18n.catalogue import _
-from viz.i18n.format import in_turn, significant, stopped
+from viz.i18n.format import in_turn, significant, stopped, with_label
 from viz.i18n.messages import translated
 from viz.render.reader import Reader
 
@@ -50,7 +50,7 @@ class Renderer(ABC, Generic[F]):
     def _header(self) -> dict[str, Any]:
         figure, caption = self.figure, self.caption
         first = [stopped(caption.finding)] if caption.finding else []
-        alt = caption.alt or in_turn(*first, stopped(f"{caption.name}: {self.summary()}"), caption.note)
+        alt = caption.alt or in_turn(*first, stopped(with_label(caption.name, self.summary())), caption.note)
         texts = {"alt": alt, "chosen": figure.chosen, "words": words(*self.columns, **figure.words)}
         return attributes(caption, "about") | about_header(caption) | texts | self.shape()
 

@@ -38,7 +38,7 @@ class Address:
         if not by_channel():  # the next run of the script does it
             self.sync()
 
-    def choose(self, choices: Mapping[str, str | None]) -> None:
+    def set_choices(self, choices: Mapping[str, str | None]) -> None:
         """Make these choices, whichever page has their controls; None: as by default."""
         for name, value in choices.items():
             self.widget_values.pop(name, None)
@@ -48,9 +48,9 @@ class Address:
 
     def take(self, name: str) -> bool:
         """True, once, if this choice was made elsewhere since its control was drawn; the address has it."""
-        asked = name in self.pending_choices
+        was_pending = name in self.pending_choices
         self.pending_choices.pop(name, None)
-        return asked
+        return was_pending
 
     def sync(self) -> None:
         """Give the address bar all that was set and that it lacks, or has not taken out."""

@@ -13,7 +13,7 @@ from model.message import Message
 from viz.figures.colours import NOTICE
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
-from viz.i18n.format import grouped
+from viz.i18n.format import enumeration, grouped
 from viz.i18n.messages import in_language
 from viz.state.address import Address
 from viz.state.session import Session, current_session
@@ -96,7 +96,7 @@ def words(config: TransformerConfig) -> str:
     parts = [in_language(position_name(config.position))]
     if config.position in WITH_BASE:
         parts.append(_("base {base}").format(base=grouped(config.position_base)))
-    return ", ".join([*parts, _("up to {length} tokens").format(length=f"{config.max_length:,}")])
+    return enumeration([*parts, _("up to {length} tokens").format(length=f"{config.max_length:,}")])
 
 
 def position_name(position: str) -> str:

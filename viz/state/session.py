@@ -431,14 +431,14 @@ def choose(
 
     place: None while the buttons are hidden, where the choice stays what it was.
     """
-    asked = take_pending(key, default, options)
+    was_pending = take_pending(key, default, options)
     if place is None:
         hidden = current_session().address.widget_values[key] = choice(options, default, key)
         return hidden
     chosen = place.segmented_control(
         label,
         options,
-        default=None if asked else choice(options, default, key),
+        default=None if was_pending else choice(options, default, key),
         format_func=lambda option: in_language(words(option)),
         key=key,
         required=True,

@@ -14,7 +14,7 @@ import streamlit as st
 from streamlit.runtime.scriptrunner import add_script_run_ctx, get_script_run_ctx
 
 from viz.i18n.catalogue import _
-from viz.i18n.format import as_sentence, in_turn, literal, stopped
+from viz.i18n.format import as_sentence, in_turn, literal, stopped, with_label
 from viz.jobs import Job
 from viz.state import adapter_bases, assumptions, checkpoints
 from viz.state.checkpoints import CheckpointEntry, bundled_names, find, given_paths, open_place
@@ -258,7 +258,7 @@ def format_of(here: Sequence[CheckpointEntry], name: str, model: TextModel) -> s
     if listed and listed.base is not None:
         return _("{kind} adapter, merged into {base}").format(kind=listed.family, base=model.training.get("base"))
     if listed and listed.family:
-        return f"{listed.format}: {listed.family}"
+        return with_label(listed.format, listed.family)
     return str(model.training.get("format") or (listed.format if listed else "Vitrine"))
 
 

@@ -2,7 +2,7 @@
 // that is not finite leaves a gap. Lengths are CSS pixels.
 
 import { unpack } from "./bytes.js";
-import { element, ending, placeIn } from "./elements.js";
+import { element, ending, placeIn, presentedHeight } from "./elements.js";
 import { exact } from "./numbers.js";
 import { hover, tellPlace } from "./bus.js";
 import { FONT, MARK, shortened } from "./pens.js";
@@ -72,7 +72,8 @@ function placeMarks(marks, [low, high], scale, left, right, measure) {
  * @returns {ChartPlace}
  */
 function arrangeChart(header, width, ratio, measure) {
-  const { x, y, series, marks: happened = [], tall = TALL } = header;
+  const { x, y, series, marks: happened = [] } = header;
+  const tall = Math.max(header.tall ?? TALL, presentedHeight());
   /** @param {"xs" | "ys"} side */
   const values = (side) => series.flatMap((each) => [...each[side]]);
   const bars = series.some(({ mark }) => mark === "bars");

@@ -47,6 +47,19 @@ export function windowHeight() {
   return Number(tall) || innerHeight / (Number(presenting) || 1);
 }
 
+// A label and what it is of, behind the colon of the page's language.
+/** @param {string} label @param {string} text */
+export const labelled = (label, text) => `${label}${document.documentElement.lang.startsWith("zh") ? "：" : ": "}${text}`;
+
+const FILLED = 0.6; // of the window, by what a presented chart draws between its axes
+const PHONE = 640; // in a window no wider, a presented figure has the size that it has on the page
+
+// How tall a chart is at least between its axes.
+export function presentedHeight() {
+  const presenting = globalThis.document?.documentElement.dataset.presenting;
+  return presenting && innerWidth > PHONE ? FILLED * windowHeight() : 0;
+}
+
 // Where in an element the pointer is, in its own pixels.
 /** @param {Element} node @param {{ clientX: number, clientY: number }} event @returns {[number, number]} */
 export function placeIn(node, { clientX, clientY }) {

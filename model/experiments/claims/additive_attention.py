@@ -214,7 +214,7 @@ def judge(results: ScoreMeasurements) -> tuple[Rule, Message]:
     return rule, {
         Verdict.HOLDS: say("{numbers}; it is slower at every size measured", numbers=fits),
         Verdict.WRONG: say("{numbers}; it is slower nowhere, and at some sizes faster", numbers=fits),
-        Verdict.ONLY_IF: say("{numbers}; at some sizes it is slower, at others faster", numbers=fits),
+        Verdict.IN_PART: say("{numbers}; at some sizes it is slower, at others faster", numbers=fits),
         Verdict.OPEN: say(
             "{numbers}; it is clearly slower at {slower} of {all} sizes, and the times do not decide at the others",
             numbers=fits,

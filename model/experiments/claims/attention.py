@@ -156,7 +156,7 @@ def equation_end(verdict: Verdict, more: Sequence[str]) -> Message:
     """Meaning of the difference."""
     if verdict is Verdict.HOLDS:
         return say("it is what this model computes")
-    if verdict is Verdict.ONLY_IF:
+    if verdict is Verdict.IN_PART:
         return say("this model changes the scores further ({steps}), and with that it agrees", steps=", ".join(more))
     return say("this model computes something else")
 
@@ -511,7 +511,7 @@ def encoder_end(verdict: Verdict) -> Message:
     """Meaning of the rows."""
     return {
         Verdict.HOLDS: say("they are probabilities"),
-        Verdict.ONLY_IF: say("they are states; linear and softmax follow, as this model has no decoder"),
+        Verdict.IN_PART: say("they are states; linear and softmax follow, as this model has no decoder"),
         Verdict.WRONG: say("they are states, which no softmax has made"),
     }[verdict]
 

@@ -180,7 +180,7 @@ def outcome(effects: Sequence[HidingEffects], beside: Sequence[HidingEffects], t
         error=100 * error,
         end={
             Verdict.HOLDS: say("it tells where most words come from"),
-            Verdict.ONLY_IF: say("it leans towards where words come from, and most do not depend on one token"),
+            Verdict.IN_PART: say("it leans towards where words come from, and most do not depend on one token"),
             Verdict.WRONG: say("it does not tell where words come from"),
             Verdict.OPEN: say("these sentences do not decide it"),
         }[rule.verdict],

@@ -98,7 +98,7 @@ def judge_growth(growth: Growth) -> Outcome:
         Verdict.WRONG: say("a step does not grow with n²"),
         Verdict.OPEN: say("too few lengths, or too much noise, to tell n² from n"),
         Verdict.HOLDS: longer,
-        Verdict.ONLY_IF: end,
+        Verdict.IN_PART: end,
     }[rule.verdict]
     reason = say(
         "exponents of n: Q Kᵀ {scores}; softmax {softmax}; weighting of V {values}; {end}; counted, the projections "

@@ -228,7 +228,7 @@ def judge(results: Accuracies) -> tuple[Rule | None, Message]:
         )
     return rule, {
         Verdict.HOLDS: say("{numbers}: the Transformer needs more data on every task", numbers=numbers),
-        Verdict.ONLY_IF: say(
+        Verdict.IN_PART: say(
             "{numbers}: the Transformer needs more data on some tasks only: {tasks}", numbers=numbers, tasks=tasks
         ),
         Verdict.OPEN: say("{numbers}: the seeds do not decide", numbers=numbers),

@@ -385,7 +385,7 @@ def find_shapes(request: Request, pad: Pad = padding_mask, ahead: Hide = look_ah
     fit = Condition(say("the shapes are as said"), shapes == ((batch, 1, 1, length), (length, length)))
     reason = say(
         "for a batch of {batch} texts of up to {length} tokens the padding mask has the shape {padding} and the "
-        'look-ahead mask {ahead}; joined by "and" they differ from the network\'s masks in {cells} cells',
+        "look-ahead mask {ahead}; joined by “and” they differ from the network's masks in {cells} cells",
         batch=batch,
         length=length,
         padding=str(list(shapes[0])),

@@ -53,7 +53,7 @@ def find(request: Request) -> Outcome:
         end={
             Verdict.HOLDS: say("it mixes in both"),
             Verdict.WRONG: say("it copies itself in both"),
-            Verdict.ONLY_IF: say("whether it mixes depends on the size of the rows alone"),
+            Verdict.IN_PART: say("whether it mixes depends on the size of the rows alone"),
         }[rule.verdict],
     )
     return Outcome(rule, reason, quantities, figures)

@@ -515,7 +515,7 @@ def order_masks(model: TextModel) -> list[Intervention]:
 
 def order_end(verdict: Verdict, without_masks: float) -> Message:
     """Meaning of the differences."""
-    if verdict is Verdict.ONLY_IF:
+    if verdict is Verdict.IN_PART:
         return say("its mask tells the order too; without it they differ by {difference}", difference=without_masks)
     if verdict is Verdict.HOLDS:
         return say("the outputs are the same set in another order")

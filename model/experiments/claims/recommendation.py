@@ -323,7 +323,7 @@ def judge(results: Recommendations) -> tuple[Rule, Message]:
     return rule, {
         Verdict.OPEN: say("{numbers}: the seeds do not decide", numbers=numbers),
         Verdict.HOLDS: say("{numbers}: both forms of attention are ahead of the average", numbers=numbers),
-        Verdict.ONLY_IF: say("{numbers}: it is ahead only with a softmax", numbers=numbers)
+        Verdict.IN_PART: say("{numbers}: it is ahead only with a softmax", numbers=numbers)
         if leads[0].met
         else say("{numbers}: it is ahead only without a softmax", numbers=numbers),
         Verdict.WRONG: say("{numbers}: neither is ahead of the average", numbers=numbers),

@@ -168,7 +168,7 @@ def judge_positions(side: Side) -> RuleAndReason:
     end = {
         Verdict.WRONG: say("the sinusoidal codes do not carry over"),
         Verdict.OPEN: say("the seeds do not decide what carries over"),
-        Verdict.ONLY_IF: say("at these lengths both carry over"),
+        Verdict.IN_PART: say("at these lengths both carry over"),
         Verdict.HOLDS: say("only the sinusoidal codes carry over"),
     }[rule.verdict]
     if False in [each.met for each in known]:

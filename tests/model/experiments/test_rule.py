@@ -31,7 +31,7 @@ from model.experiments.rule import (
 )
 from model.message import say
 
-HOLDS, ONLY_IF, WRONG, OPEN = Verdict.HOLDS, Verdict.ONLY_IF, Verdict.WRONG, Verdict.OPEN
+HOLDS, IN_PART, WRONG, OPEN = Verdict.HOLDS, Verdict.IN_PART, Verdict.WRONG, Verdict.OPEN
 T, F, N = True, False, None
 
 
@@ -188,13 +188,13 @@ def test_conditions_together_are_known_where_one_of_them_decides(met) -> None:
         ((), (T, F, N), (T,), WRONG),  # whatever else is open
         ((), (T, N), (T,), OPEN),
         ((), (T,), (T, T), HOLDS),
-        ((), (T,), (T, F), ONLY_IF),
+        ((), (T,), (T, F), IN_PART),
         ((), (T,), (F, N), OPEN),
         ((), (F,), (T,), WRONG),
         ((T,), (F,), (), WRONG),
         ((F,), (F,), (), OPEN),  # the numbers say nothing
         ((N,), (T,), (T,), OPEN),
-        ((T,), (), (F,), ONLY_IF),
+        ((T,), (), (F,), IN_PART),
     ],
 )
 def test_a_rule_gives_the_verdict_of_the_condition_that_is_not_met(given_met, needs, wants, expected) -> None:
@@ -207,8 +207,8 @@ def test_a_rule_gives_the_verdict_of_the_condition_that_is_not_met(given_met, ne
     [
         ((T, T, T), HOLDS),
         ((F, F), WRONG),
-        ((T, F), ONLY_IF),
-        ((T, F, N), ONLY_IF),
+        ((T, F), IN_PART),
+        ((T, F, N), IN_PART),
         ((T, N), OPEN),
         ((F, N), OPEN),
         ((N,), OPEN),
@@ -222,18 +222,18 @@ def test_a_statement_on_several_things_may_hold_of_some(met, expected) -> None:
     ("first", "second", "expected"),
     [
         (HOLDS, HOLDS, HOLDS),
-        (HOLDS, WRONG, ONLY_IF),
+        (HOLDS, WRONG, IN_PART),
         (HOLDS, OPEN, OPEN),
         (WRONG, OPEN, OPEN),
-        (ONLY_IF, OPEN, OPEN),
-        (ONLY_IF, WRONG, ONLY_IF),
+        (IN_PART, OPEN, OPEN),
+        (IN_PART, WRONG, IN_PART),
         (WRONG, WRONG, WRONG),
     ],
 )
 def test_each_half_of_a_sentence_is_judged_by_itself(first, second, expected) -> None:
     made = {
         HOLDS: Rule(needs=[given(T)]),
-        ONLY_IF: Rule(wants=[given(F)]),
+        IN_PART: Rule(wants=[given(F)]),
         WRONG: Rule(needs=[given(F)]),
         OPEN: Rule(needs=[given(N)]),
     }
@@ -246,7 +246,7 @@ def test_a_rule_says_its_conditions_and_what_becomes_of_the_statement_without_th
     rule = Rule(needs=[less(a, b)], wants=[~greater(a, b, Margin(share=0.1)), at_most(b, 3.0)], given=[exceeds(b, 0.0)])
     assert str(rule) == (
         "“B” above 0, else open; “loss of A” below “B” by more than twice the spread, else wrong; not: “loss of A” "
-        "above “B” by more than 10 % and twice the spread, and “B” at most 3, else “holds only if”; 3 seeds at least; "
+        "above “B” by more than 10 % and twice the spread, and “B” at most 3, else “holds in part”; 3 seeds at least; "
         "undecided: open"
     )
     halves = str(Rule(halves=(Rule(needs=[exceeds(b, 0.0)]), Rule(needs=[at_most(b, 0.0)]))))
@@ -255,7 +255,7 @@ def test_a_rule_says_its_conditions_and_what_becomes_of_the_statement_without_th
         "(“B” above 0, and (“B” at most 0, or “C” at most 2\xa0%)), else wrong"
     )
     assert str(each_of([clearly_above(timed(1.0, 2.0), 0.5)], say("each of them"))) == (
-        "in one case at least: each of them, else wrong; in every case, else “holds only if”; undecided: open"
+        "in one case at least: each of them, else wrong; in every case, else “holds in part”; undecided: open"
     )
 
 

@@ -19,7 +19,7 @@ HOSTILE = "</script><img src=x onerror=alert(1)>"
 LESSON = f"""---
 title: "{HOSTILE}"
 minutes: 10
-level: first course
+level: for beginners
 model: reverse
 language: en
 ---

@@ -125,19 +125,19 @@ def choose_order(metrics: Sequence[str], place: DeltaGenerator) -> tuple[str, st
     """
     address = current_session().address
     options, pending = [ORDERS[0], *metrics, ORDERS[-1]], address.pending_choices
-    asked = not pending.keys().isdisjoint((Choice.METRIC, Choice.ORDER))
+    was_pending = not pending.keys().isdisjoint((Choice.METRIC, Choice.ORDER))
     named_metric, named_order = (
-        pending.pop(each) if each in pending else address.get(each) for each in (Choice.METRIC, Choice.ORDER)
+        str(pending.pop(each) if each in pending else address.get(each)) for each in (Choice.METRIC, Choice.ORDER)
     )
     metric = named_metric if named_metric in metrics else metrics[0]
-    wish = {"highest": metric, "lowest": "lowest"}.get(str(named_order), ORDERS[0])
-    if asked or st.session_state.get(Choice.ORDER, wish) not in options:
+    wish = {"highest": metric, "lowest": "lowest"}.get(named_order, ORDERS[0])
+    if was_pending or st.session_state.get(Choice.ORDER, wish) not in options:
         st.session_state[Choice.ORDER] = wish
     named = {option: in_language(order_name(option)) for option in options}
     picked = place.selectbox(
         _("Order"),
         options,
-        index=0 if asked else options.index(wish),
+        index=0 if was_pending else options.index(wish),
         key=Choice.ORDER,
         format_func=named.__getitem__,
         label_visibility="collapsed",
@@ -153,13 +153,13 @@ def choose_order(metrics: Sequence[str], place: DeltaGenerator) -> tuple[str, st
 def several(label: str, count: int, key: str) -> list[int]:
     """Some of so many layers or heads, counted from 0; none stands for all of them."""
     widget, picked_before = f"{key} {count}", asked_several(count, key)
-    if asked := current_session().address.take(key):
+    if was_pending := current_session().address.take(key):
         st.session_state[widget] = picked_before
     picked = st.pills(
         label,
         list(range(count)),
         selection_mode="multi",
-        default=None if asked else picked_before,
+        default=None if was_pending else picked_before,
         format_func=lambda number: str(number + 1),
         key=widget,
     )
@@ -183,12 +183,12 @@ def number(
     if place is None:
         return address_number(key, low)
     value = address_number(key, low)
-    if asked := current_session().address.take(key):
+    if was_pending := current_session().address.take(key):
         st.session_state[key] = value if value is not None else low
     given = place.number_input(
         label,
         low,
-        value=None if asked else value,
+        value=None if was_pending else value,
         step=0.05,
         key=key,
         placeholder="–",

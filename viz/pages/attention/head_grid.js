@@ -2,7 +2,7 @@
 // that frame of it is shown, from bytes that are here already.
 
 import { unpack } from "../../web/bytes.js";
-import { ending, newRoot, write } from "../../web/elements.js";
+import { ending, labelled, newRoot, write } from "../../web/elements.js";
 import { about, precisionOf, signed, significant } from "../../web/numbers.js";
 import { bus, hover } from "../../web/bus.js";
 import { nameMenu, showAbout } from "../../web/plot.js";
@@ -125,7 +125,7 @@ function point(root, index, map, event) {
   const pooled = block[0] * block[1] > 1;
   const many = pooled ? ` (${blockOf(root.shown)})` : "";
   root.caption.style.minHeight ||= `${root.caption.offsetHeight}px`; // shorter words move nothing
-  root.caption.textContent = `${headName(words, order[index])}: ${labels.rows[first]} → ${labels.columns[second]}  ${value}${many}`;
+  root.caption.textContent = labelled(headName(words, order[index]), `${labels.rows[first]} → ${labels.columns[second]}  ${value}${many}`);
   hover(sides.rows, first);
   if (sides.columns !== sides.rows) hover(sides.columns, second);
 }

@@ -3,7 +3,7 @@
 // Where something is pinned, its numbers stand below; the upper ones may be the differences from them.
 
 import { unpack } from "../../web/bytes.js";
-import { cleared, contextOf, element, ending, firstIn, lastIn, newRoot, shorten, write, zoomOf } from "../../web/elements.js";
+import { cleared, contextOf, element, ending, firstIn, labelled, lastIn, newRoot, shorten, write, zoomOf } from "../../web/elements.js";
 import { exact, largest, significant } from "../../web/numbers.js";
 import { DIFFERENCE, SIGNED, signedColour } from "../../web/colours.js";
 import { lightChips, newChip, showChip, showChips } from "../../web/chips.js";
@@ -222,7 +222,7 @@ export default function ({ data, parentElement, setTriggerValue }) {
     if (!before) return;
     const below = cell.querySelector(".before");
     write(below, known(then));
-    below.title = missing(then) ? words.missing : `${words.pinned}: ${then}`;
+    below.title = missing(then) ? words.missing : labelled(words.pinned, then);
   };
   shorten(root.body, keys.length);
   while (root.body.rows.length < keys.length) newRow(root.body, root.body.rows.length, root);

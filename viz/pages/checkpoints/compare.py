@@ -25,7 +25,7 @@ from viz.figures.figure import About, Caption
 from viz.figures.panels import Panels
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
-from viz.i18n.format import as_sentence, attention_name, literal, shape_text, significant
+from viz.i18n.format import as_sentence, attention_name, literal, shape_text, significant, with_label
 from viz.pages.checkpoints import heads as weights_heads
 from viz.pages.checkpoints import runs, tensor
 from viz.pages.checkpoints.heads import KIND, LEAVE, NAMES, leave, open_head
@@ -358,9 +358,9 @@ def moved_head_panels(changes: np.ndarray, file: str, chosen: tuple[int, int]) -
 
 def head_table(changes: np.ndarray, cosines: np.ndarray) -> pd.DataFrame:
     """A line for each head: how far each of its four parts moved, and whether it still points the same way."""
-    columns = {f"{name}: {RELATION}": each for name, each in zip(NAMES, changes, strict=True)}
+    columns = {with_label(name, RELATION): each for name, each in zip(NAMES, changes, strict=True)}
     return weights_heads.head_table(
-        columns | {f"{name}: {_('cosine')}": each for name, each in zip(NAMES, cosines, strict=True)}
+        columns | {with_label(name, _("cosine")): each for name, each in zip(NAMES, cosines, strict=True)}
     )
 
 

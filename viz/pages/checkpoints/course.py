@@ -141,7 +141,7 @@ def losses_chart(courses: Sequence[tuple[str, Course]], chosen: Sequence[tuple[s
     marks = [{"x": step, "text": name[-24:]} for name, step in chosen if step is not None]
     stamp, title = " ".join(f"{name} {course.latest}" for name, course in courses), Message("Losses")
     shows = Message("The losses as the files beside the checkpoints tell them, over the steps of their training.")
-    alt = joined("", title, ": ", joined("; ", *ends), ".")
+    alt = labelled(title, joined("; ", *ends))
     about = About(
         shows,
         [r"L = -\tfrac1n \sum_t \ln p(y_t)"],

@@ -22,7 +22,7 @@ from viz.figures.heatmap import Heatmap
 from viz.figures.panels import Panel, Panels
 from viz.i18n.catalogue import _
 from viz.i18n.errors import reason_words
-from viz.i18n.format import attention_name, literal, significant
+from viz.i18n.format import attention_name, literal, significant, with_label
 from viz.i18n.messages import joined
 from viz.pages.checkpoints.measuring import TensorStatistics
 from viz.pages.checkpoints.subjects import REGION, Subject, closed_words, model_of
@@ -56,7 +56,7 @@ def show(session: Session, subject: Subject, statistics: TensorStatistics) -> No
     kinds = kinds_of(model) if model else []
     reason = head_weights.unclear(model.network) if model else None
     if reason is not None:
-        st.info(f"{literal(subject.name)}: {reason_words(reason)}")
+        st.info(literal(with_label(subject.name, reason_words(reason))))
     if reason is not None and not kinds:
         return
     if model is None or not kinds:
@@ -181,7 +181,7 @@ def norm_panels(norms: Tensor, file: str, chosen: tuple[int, int]) -> Panels:
         title=title,
         layers=values.shape[1],
         heads=values.shape[2],
-        ranges="; ".join(ranges),
+        ranges=joined("; ", *ranges),
     )
     heading = Caption(title, f"heads-{file}", joined(" ", file, title), sentence=sentence, alt=alt, about=about_norms())
     return head_panels(heading, values, scales, chosen, notes=("",) * 4, lines=(0, 0, 1, 1), cell=34)

@@ -15,7 +15,7 @@ from model.analysis.weights.health import KINDS, apart, role, unmoved
 from viz.components.registry import component, pack
 from viz.components.view import Answer, PackedView, View
 from viz.i18n.catalogue import _
-from viz.i18n.format import bytes_text, percent, significant, token_sign
+from viz.i18n.format import bytes_text, clauses, in_turn, percent, significant, stopped, token_sign, with_label
 from viz.pages.checkpoints import tensor, tensor_figures
 from viz.pages.checkpoints.measuring import HealthJob, TensorStatistics
 from viz.pages.checkpoints.subjects import Subject, choose_tensor, chosen_place, model_of, subjects
@@ -169,7 +169,10 @@ def health_list(report: Report, file: str, chosen: str, key: str, on_find: Answe
     header = {
         "name": _("Health of {file}").format(file=file),
         "sentence": summary,
-        "alt": f"{file}: {summary}. " + "; ".join(f"{one.tensor[:80]}: {sentence(one)}" for one in all_findings[:12]),
+        "alt": in_turn(
+            stopped(with_label(file, summary)),
+            clauses(with_label(one.tensor[:80], sentence(one)) for one in all_findings[:12]),
+        ),
         "stamp": f"{file} {count}",
         "groups": groups,
     }

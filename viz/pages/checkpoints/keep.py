@@ -15,7 +15,7 @@ from streamlit.delta_generator import DeltaGenerator
 from model.checkpoints import manage
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
-from viz.i18n.format import as_sentence, literal, not_ours
+from viz.i18n.format import as_sentence, literal, not_ours, with_label
 from viz.state import checkpoints, permissions, shown_model, training
 from viz.state.checkpoints import CheckpointEntry, saved_folder
 from viz.state.permissions import Permission
@@ -207,7 +207,7 @@ def _delete(entry: CheckpointEntry) -> None:
 def show_as_ours(place: DeltaGenerator, entry: CheckpointEntry) -> None:
     """A model of others is kept where it came from; what is put together as ours can be saved as ours."""
     listing = entry.listed()
-    form = f"{listing.format}: {listing.family}" if listing.family else listing.format
+    form = with_label(listing.format, listing.family) if listing.family else listing.format
     sentence = _("{name} is not of Vitrine ({format}): it stays as it came.")
     place.caption(sentence.format(name=literal(entry.name), format=literal(form)))
     session = current_session()

@@ -17,7 +17,7 @@ from viz.components.registry import component, pack
 from viz.components.view import PackedView
 from viz.i18n.catalogue import _
 from viz.i18n.errors import slow_precision, translate_error
-from viz.i18n.format import bytes_text, count_text, literal, stopped
+from viz.i18n.format import bytes_text, count_text, literal, stopped, with_label
 from viz.pages.checkpoints import add
 from viz.state import assumptions, checkpoints, shown_model
 from viz.state.adapter_bases import base_of
@@ -96,7 +96,7 @@ def _line(place: CheckpointEntry, here: Sequence[CheckpointEntry], space: Room, 
     needed = space.needed(whole)
     fits = space.fits(needed) or not entry.computes
     why = translate_error(entry.part) or ("" if fits or entry.problem else space.refusal(place.name, whole))
-    form = f"{entry.format}: {entry.family}" if entry.family else _format(entry.format)
+    form = with_label(entry.format, entry.family) if entry.family else _format(entry.format)
     if entry.base:
         form += f" → {base_label(entry.base)}"
     return {

@@ -19,12 +19,13 @@ from model.runtime.errors import CheckpointError
 from model.training.training_log import Course, course_of
 from viz.figures.axis import Axis
 from viz.figures.chart import Chart, Series
+from viz.figures.colours import hue
 from viz.figures.compared import of_now
 from viz.figures.figure import About, Caption
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
-from viz.i18n.format import as_sentence, literal, significant
-from viz.i18n.messages import in_language, joined
+from viz.i18n.format import as_sentence, literal, significant, with_label
+from viz.i18n.messages import clauses, in_language, joined, labelled
 from viz.pages.checkpoints import course
 from viz.pages.checkpoints.measuring import TensorStatistics, measured
 from viz.pages.checkpoints.subjects import Subject, subjects
@@ -97,7 +98,7 @@ def show_tensors(row: DeltaGenerator, chosen: Sequence[Subject], steps: Mapping[
         try:
             runs.append((subject, measured(subject)))
         except (ValueError, OSError) as error:
-            st.error(as_sentence(f"{subject.name}: {translate_error(error)}"))
+            st.error(as_sentence(with_label(subject.name, translate_error(error))))
             return
     places = [steps[subject.name] or 0 for subject in chosen] if steps else list(range(1, len(runs) + 1))
     rows = [Run(subject.name, place, each) for (subject, each), place in zip(runs, places, strict=True)]
@@ -137,7 +138,7 @@ def course_at(subject: Subject) -> Course | None:
     try:
         return course_of(subject.path)
     except CheckpointError as error:
-        st.warning(as_sentence(f"{literal(subject.name)}: {translate_error(error)}"))
+        st.warning(as_sentence(with_label(literal(subject.name), translate_error(error))))
         return None
 
 
@@ -181,22 +182,19 @@ def steps_chart(runs: Sequence[Run], tensors: Sequence[str], statistic: str, kno
     series = []
     for number, name in enumerate(lines):
         values = np.array([run.value(name, statistic) for run in runs])
-        colour = f"hsl({number * 137.5 % 360:.1f}, 65%, 45%)"
+        colour = f"hsl({hue(number)}, 65%, 45%)"
         label = name[len(before) :][-60:] or name[-60:]
         series.append(Series(label, places, values, colour, quiet=len(lines) > NAMED))
     title = STATISTICS[statistic][0]
     sentence: str = Message("{count} tensors in {runs} checkpoints", count=len(tensors), runs=len(runs))
     if len(tensors) > MOST:
         sentence = joined("", sentence, Message(", the first {most} are drawn", most=MOST))
-    ends = "; ".join(
-        f"{each.name} {significant(float(ys[0]))} → {significant(float(ys[-1]))}"
-        for each in series[:3]
-        for ys in (of_now(each.ys),)
-    )
+    spans = [(each.name, of_now(each.ys)) for each in series[:3]]
+    ends = clauses(*(f"{name} {significant(float(ys[0]))} → {significant(float(ys[-1]))}" for name, ys in spans))
     names = [run.name[:24] for run in runs]
     marks = [{"x": run.place, "text": name} for run, name in zip(runs, names, strict=True)]
     x = Axis(Message("step")) if known else Axis(Message("checkpoint"), names, "")
-    stamp, alt = f"{statistic} {len(lines)} {len(runs)}", joined("", title, ", ", sentence, f": {ends}.")
+    stamp, alt = f"{statistic} {len(lines)} {len(runs)}", labelled(joined(", ", title, sentence), ends)
     about = About(
         Message("One number of each tensor over the checkpoints, read from their files."),
         ran=[measure],

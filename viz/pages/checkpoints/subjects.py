@@ -12,7 +12,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
-from viz.i18n.format import as_sentence, literal
+from viz.i18n.format import as_sentence, literal, with_label
 from viz.state import assumptions, shown_model
 from viz.state.adapter_bases import base_of
 from viz.state.checkpoints import all_places
@@ -37,13 +37,13 @@ def choose_subject(place: DeltaGenerator, label: str, key: str, default: str | N
         return None
     names = list(by_name)
     request = st.query_params.get(key)
-    asked = take_pending(key, default, list(by_name))
+    was_pending = take_pending(key, default, list(by_name))
     before = st.session_state.get(key)
     none = default is None and request is None and before is None
     name = place.selectbox(
         label,
         names,
-        index=None if none else 0 if asked or default not in by_name else names.index(default),
+        index=None if none else 0 if was_pending or default not in by_name else names.index(default),
         key=key,
         placeholder=_("another checkpoint"),
         bind="query-params",
@@ -148,7 +148,7 @@ def closed_words(subjects: Iterable[Subject]) -> str:
         try:
             open_subject(subject)
         except ValueError as error:
-            return as_sentence(f"{subject.name}: {translate_error(error)}")
+            return as_sentence(with_label(subject.name, translate_error(error)))
     return ""
 
 

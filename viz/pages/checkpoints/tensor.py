@@ -16,7 +16,7 @@ from model.checkpoints.tensors import TensorInfo
 from model.message import Message
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
-from viz.i18n.format import bytes_text, duration, literal, shape_text, token_code, type_text
+from viz.i18n.format import bytes_text, duration, literal, shape_text, token_code, type_text, with_label
 from viz.i18n.messages import in_language
 from viz.pages.checkpoints import tensor_figures
 from viz.pages.checkpoints.measuring import TensorStatistics, measured
@@ -273,10 +273,10 @@ def show_pair(before: Subject, after: Subject, info: TensorInfo, equal: bool) ->
         statistics = measured(subject)
         weight = weight_of(subject, statistics, next(each for each in statistics.table if each.name == info.name))
         if isinstance(weight, str):
-            st.caption(literal(f"{subject.name}: {weight}"))
+            st.caption(literal(with_label(subject.name, weight)))
             return
-        weights.append(weight.called(f"{letter}: {weight.file}"))
-    lines = (f"{letter}: {in_language(summary(each))}" for letter, each in zip("AB", weights, strict=True))
+        weights.append(weight.called(with_label(letter, weight.file)))
+    lines = (with_label(letter, in_language(summary(each))) for letter, each in zip("AB", weights, strict=True))
     st.caption("  \n".join(lines))
     left, right = st.columns([11, 9], gap="medium")
     matrix = tensor_figures.is_matrix(weights[1])

@@ -132,7 +132,7 @@ def labelled(weights: Sequence[Weight], alone: str) -> Iterator[tuple[Weight, st
 
 def measures(weights: Sequence[Weight]) -> str:
     """Statistics of the tensors, for screen readers."""
-    return joined("; ", *(joined("", f"{weight.file}: ", summary(weight)) for weight in weights))
+    return joined("; ", *(joined(": ", weight.file, summary(weight)) for weight in weights))
 
 
 def ends(weights: Sequence[Weight]) -> tuple[float, float]:
@@ -468,7 +468,7 @@ def spectrum_chart(weights: Sequence[Weight]) -> Chart:
     for weight, name, colour in labelled(weights, "σ"):
         values = values_of(weight)
         series.append(Series(name, np.arange(1, len(values) + 1), values.numpy(), colour))
-        sentences.append(joined("", f"{weight.file}: " if len(weights) > 1 else "", spectrum_sentence(values)))
+        sentences.append(joined(": ", weight.file if len(weights) > 1 else "", spectrum_sentence(values)))
     first = weights[0]
     name, sentence = Message("Singular values"), joined("\n", *sentences)
     meaning = Message("How much the matrix stretches each of its directions, the largest first.")

@@ -20,6 +20,7 @@ from viz.figures.figure import About
 from viz.figures.heatmap import Heatmap
 from viz.i18n.catalogue import _
 from viz.i18n.format import literal, percent
+from viz.i18n.messages import joined, labelled
 from viz.jobs import TableJob, TableTask
 from viz.pages.feed_forward.units import Chosen, expert_name
 from viz.state import permissions
@@ -101,7 +102,7 @@ def router_map(inputs: Inputs, chosen: Chosen, quantity: str) -> Heatmap:
 
 def _most_loaded(shares: torch.Tensor) -> str:
     order = shares.argsort(descending=True, stable=True)[:NAMED].tolist()
-    experts = ", ".join(f"{number + 1}: {percent(float(shares[number]), 0)}" for number in order)
+    experts = joined(", ", *(labelled(str(number + 1), percent(float(shares[number]), 0)) for number in order))
     return Message("most loaded: {experts}", experts=experts)
 
 

@@ -34,7 +34,7 @@ from viz.figures.figure import About
 from viz.figures.heatmap import Heatmap
 from viz.i18n.catalogue import _
 from viz.i18n.errors import beside_pin, translate_error
-from viz.i18n.format import percent, significant
+from viz.i18n.format import percent, significant, with_label
 from viz.i18n.messages import joined
 from viz.pages.feed_forward.text import layer_class, unit_formula, unit_quantity
 from viz.state.pin import cached_for_pin
@@ -448,7 +448,7 @@ def pinned_direction(
     try:
         known, lacking = beside_pin(lambda: cached_for_pin(pin, scores, of, lambda: scores(network, *of)))
     except ValueError as error:
-        return None, f"{_('pinned')}: {translate_error(error)}"
+        return None, with_label(_("pinned"), translate_error(error))
     if known is None:
         return None, lacking
     best, worst = direction.ids

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import cycle, groupby
@@ -41,7 +42,7 @@ FAINT = "59"  # opacity of a range over the seeds
 MATRICES = (PLAIN, *SERIES[:5])  # colours of a calculation's matrices, in their order
 CHIPS: dict[Verdict, Chip] = {
     Verdict.HOLDS: "green",
-    Verdict.ONLY_IF: "orange",
+    Verdict.IN_PART: "orange",
     Verdict.WRONG: "red",
     Verdict.OPEN: "gray",
 }
@@ -59,6 +60,12 @@ def rounded(value: int | float | str) -> str:
     if not isinstance(value, Message):
         return f"{value:,}" if isinstance(value, int) else value
     return Message(value.text, **{name: rounded(each) for name, each in value.values.items()})
+
+
+def sentence_case(text: str) -> str:
+    """A sentence that begins with a capital, where its first word is one of the language and no sign of a formula."""
+    first = re.match(r"[a-z]{2,}(?=[ ,;:’'-])|a(?= )", text)
+    return text[0].upper() + text[1:] if first else text
 
 
 def verdict_words(verdict: Verdict) -> str:
@@ -122,7 +129,7 @@ def verdict_findings(
         f"statement-{experiment.name}",
         verdict=outcome.verdict,
         guess=guess,
-        reason=stopped(words(outcome.reason)),
+        reason=sentence_case(stopped(words(outcome.reason))),
         rule=stopped(words(outcome.rule.text)) if outcome.rule else "",
         truth="" if embedded else words(experiment.truth),
         machine="" if outcome.machine is None else machine_words(outcome.machine),
@@ -161,10 +168,11 @@ def in_rows(drawn: Sequence[FigureView | Titled]) -> list[Sequence[FigureView | 
 def quantity_line(quantity: Quantity) -> str:
     """A measured number with its spread over the seeds."""
     unit = {"nats": _("nats"), "bytes": _("bytes")}.get(quantity.unit, quantity.unit)
+    unit = f"\N{NO-BREAK SPACE}{unit}" if unit else ""  # no line begins with it
     if quantity.spread is None:
-        value = f"{significant(quantity.mean)} {unit}"
+        value = f"{significant(quantity.mean)}{unit}"
     else:
-        value = f"{significant(quantity.mean)} ± {significant(quantity.spread)} {unit}".rstrip()
+        value = f"{significant(quantity.mean)}\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}{significant(quantity.spread)}{unit}"
         value = _("{value} over {count} seeds").format(value=value, count=len(quantity.values))
     return _("{quantity}: {value}").format(quantity=words(quantity.name), value=value).rstrip()
 

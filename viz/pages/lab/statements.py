@@ -31,8 +31,8 @@ from viz.state.texts import first_source, typed
 from viz.ui.parts import Views, explanation, no_views
 
 STATEMENT = "statement"  # in the address: the chosen experiment
-GUESSES = (Verdict.HOLDS, Verdict.ONLY_IF, Verdict.WRONG)
-KINDS = {Verdict.HOLDS: "holds", Verdict.ONLY_IF: "only", Verdict.WRONG: "wrong"}
+GUESSES = (Verdict.HOLDS, Verdict.IN_PART, Verdict.WRONG)
+KINDS = {Verdict.HOLDS: "holds", Verdict.IN_PART: "only", Verdict.WRONG: "wrong"}
 
 _list = component("pages/lab/statement_list")
 

@@ -2,7 +2,7 @@
 // are keys; dotted lines lead from each key to its shadow on the query's line. Lengths are CSS pixels.
 
 import { unpack } from "../../web/bytes.js";
-import { element, ending, shorten } from "../../web/elements.js";
+import { element, ending, labelled, shorten } from "../../web/elements.js";
 import { ARROWS, buildPlot, paint, showPlot } from "../../web/plot.js";
 
 const REACH = 4; // units from the origin to the nearest edge
@@ -134,7 +134,7 @@ function placeHandles(root) {
     const [x, y] = root.place.at(place);
     const made = root.handles.children[index];
     made.style.transform = `translate(${x - HANDLE / 2}px, ${root.canvas.offsetTop + y - HANDLE / 2}px)`;
-    made.setAttribute("aria-label", `${name}: ${words.drag}`);
+    made.setAttribute("aria-label", labelled(name, words.drag));
     made.setAttribute("aria-valuenow", Math.hypot(...place).toFixed(2));
     made.setAttribute("aria-valuetext", `(${place.map((/** @type {any} */ each) => each.toFixed(2)).join(", ")})`);
     made.title = words.drag;

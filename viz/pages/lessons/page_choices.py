@@ -59,7 +59,7 @@ class PageChoices:
         session.memory.update(self.memory)
         session.pin = self.pin
         session.differ(self.differing)
-        session.address.choose(self.values)
+        session.address.set_choices(self.values)
 
 
 def clear_choices(session: Session) -> None:
@@ -71,4 +71,4 @@ def clear_choices(session: Session) -> None:
         session.memory.pop(name, None)
     if session.pin is not None:
         session.release()
-    session.address.choose(names)
+    session.address.set_choices(names)

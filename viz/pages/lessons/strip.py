@@ -131,7 +131,7 @@ def apply_state(session: Session, lesson: Lesson, state: State) -> None:
     session.override = None
     session.address.set(HIDE, given.get(HIDE))
     st.session_state.update(slider_values(given))
-    session.address.choose({name: value for name, value in given.items() if name not in PLACED})
+    session.address.set_choices({name: value for name, value in given.items() if name not in PLACED})
 
 
 def show_texts(session: Session, name: str, given: Mapping[str, str]) -> None:

@@ -1,7 +1,7 @@
 // A worksheet to print, in the place of all else in its window: title, figures, questions with lines; on a second page the key.
 // Figures are drawn by the application itself, each from its state in a frame that nobody sees, and taken from there as SVG.
 
-import { element, ending, newRoot } from "../../web/elements.js";
+import { element, ending, labelled, newRoot } from "../../web/elements.js";
 import { FILES } from "../../web/plot.js";
 
 const FRAME = { width: "1180px", height: "560px" }; // as in a window with a sidebar, a low one: figures are not high
@@ -115,7 +115,7 @@ function sheetOf({ title, level, questions, words }) {
   const list = first.appendChild(element("ol"));
   questions.forEach((/** @type {any} */ each, /** @type {number} */ index) => list.append(questionOf(each, index + 1)));
   const second = sheet.appendChild(element("section", "key"));
-  second.append(element("h2", "", `${words.key}: ${title}`));
+  second.append(element("h2", "", labelled(words.key, title)));
   const keys = second.appendChild(element("ol"));
   for (const { question, key } of questions) {
     const item = keys.appendChild(element("li"));

@@ -12,7 +12,7 @@ from model.capture.trace import ATTENTION_PATHS
 from model.message import Message
 from model.network.config import TWO_STACKS
 from viz.i18n.format import percent, significant, tokens
-from viz.i18n.messages import joined
+from viz.i18n.messages import joined, labelled
 from viz.i18n.names import NO_PREDICTIONS, attention_title, page_title, scale_title
 from viz.pages.map.pictures import Pictures
 from viz.pages.map.text import BLOCK_NAMES, flops_text, lines, place_name, short_name, title
@@ -125,8 +125,8 @@ def loads(pictures: Pictures, block: Block) -> str:
     """The share of the tokens that go through each expert, the most loaded first."""
     shares = load(pictures.trace[f"{block.path}.gates"])
     order = shares.argsort(descending=True, stable=True).tolist()
-    parts = [f"{expert + 1}: {percent(float(shares[expert]), 0)}" for expert in order[:LOADED]]
-    return ", ".join(parts) + (" …" if len(order) > LOADED else "")
+    parts = [labelled(str(expert + 1), percent(float(shares[expert]), 0)) for expert in order[:LOADED]]
+    return joined(" ", joined(", ", *parts), "…" if len(order) > LOADED else "")
 
 
 def changes(comparison: Comparison | None, block_list: list[Block]) -> list[Said]:

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from model.message import Message
-from viz.i18n.format import significant
-from viz.i18n.messages import joined
+from viz.i18n.messages import joined, labelled
 from viz.i18n.names import attention_title
 
 if TYPE_CHECKING:
@@ -176,7 +175,7 @@ def weights_text(weights: dict[str, Shape]) -> str:
     groups: dict[Shape, list[str]] = {}
     for name, shape in weights.items():
         groups.setdefault(shape, []).append(name.removesuffix(".weight"))
-    return "\n".join(f"{_few(names)}: {shape_text(shape)}" for shape, names in groups.items())
+    return joined("\n", *(labelled(_few(names), shape_text(shape)) for shape, names in groups.items()))
 
 
 def _few(names: Sequence[str]) -> str:
@@ -197,5 +196,6 @@ def flops_text(flops: int | None) -> str:
     for unit, size in UNITS.items():
         if flops >= size or size == 1:
             value = flops / size
-            return f"{value:.0f} {unit}" if value >= 99.95 else f"{significant(value)} {unit}"
+            number = f"{value:,.0f}" if value >= 99.95 or size == 1 else f"{value:#.3g}"
+            return f"{number}\N{NO-BREAK SPACE}{unit}"
     raise AssertionError

@@ -19,7 +19,7 @@ from model.message import Message
 from model.runtime.errors import require
 from viz.components.view import View, live
 from viz.i18n.catalogue import _
-from viz.i18n.format import attention_name, no_predictions, sides, significant
+from viz.i18n.format import attention_name, no_predictions, sides, significant, with_label
 from viz.i18n.messages import in_language, joined, sentences
 from viz.pages.masks.batch import EXAMPLES, batch_panels, batch_sentence
 from viz.pages.masks.effects import Reference, effect, predictions_chart, tops_chart, where_panels
@@ -144,7 +144,7 @@ def page(model: TextModel) -> Views:
                 table.dataframe(measured.style.format(significant, subset=numbers), hide_index=True)
             cells = partial(cells_table, inputs, before, kind, chosen)
             # The name of an experiment's figure may be the experiment's own.
-            named = f"{_('Experiment')}: {experiment_name(experiment)}"
+            named = with_label(_("Experiment"), experiment_name(experiment))
             more = {} if measured is None else {named: lambda: measured}
             data_table(Part.DATA, cells, f"mask-{kind}", place=table_of_cells, parts=parts, more=more)
 

@@ -20,7 +20,7 @@ from viz.figures.chart import Series
 from viz.figures.colours import PINNED
 from viz.i18n.catalogue import _
 from viz.i18n.errors import beside_pin
-from viz.i18n.format import no_predictions, significant
+from viz.i18n.format import no_predictions, significant, with_label
 from viz.i18n.messages import joined
 from viz.pages.masks.figures import of_head
 
@@ -64,7 +64,7 @@ def text_of(pin: Pin, kind: str) -> tuple[list[Tokens], str]:
     if pin.model.kind != kind:
         return [], _("The pinned model is of another kind: this experiment cannot be compared with it.")
     if not pin.model.predicts:
-        return [], f"{_('pinned')}: {no_predictions()}"
+        return [], with_label(_("pinned"), no_predictions())
     return texts, ""
 
 

@@ -32,7 +32,7 @@ from viz.figures.heatmap import Heatmap
 from viz.i18n.catalogue import _
 from viz.i18n.errors import reason_words
 from viz.i18n.format import no_predictions, not_ours, significant
-from viz.i18n.messages import in_language, joined
+from viz.i18n.messages import in_language, joined, labelled
 from viz.i18n.names import attention_title
 from viz.render.view import view
 from viz.state.pin import Pin
@@ -356,7 +356,9 @@ def changes_map(inputs: Inputs, both: BeforeAfter) -> Heatmap:
     """Share of its attention that each head moved, against the model as trained."""
     layers, values = head_changes(both)
     layer, head = divmod(int(values.argmax()), values.shape[1])
-    most = joined("", layers[layer], ", ", Message("head"), f" {head + 1}: {significant(float(values.max()))}")
+    most = labelled(
+        joined(", ", layers[layer], joined(" ", Message("head"), str(head + 1))), significant(float(values.max()))
+    )
     not_the_pin = Message("against the model as trained, not the pin") if inputs.pin else ""
     meaning = Message("weights that moved to other tokens, 0 to 1, mean over the queries")
     about = About(

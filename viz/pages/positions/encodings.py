@@ -16,7 +16,7 @@ from torch import Tensor
 from model.analysis import positions as analysis
 from model.network.positions import alibi_slopes, sinusoidal
 from viz.i18n.catalogue import _
-from viz.i18n.format import grouped, significant
+from viz.i18n.format import clauses, enumeration, grouped, in_turn, significant, stopped, with_label
 from viz.i18n.messages import in_language
 from viz.pages.positions.figures import Curve, Panel, curve_figure, panel_figure, table_figure
 from viz.state.position_override import position_name
@@ -305,9 +305,11 @@ def too_many(codes: Sequence[Code]) -> list[str]:
 def picture(title: str, drawn: list[Curve], x_title: str, y_title: str, **options: Any) -> Picture:
     """The curves as a figure; in words, for screen readers, each with its range."""
     full = [curve for curve in drawn if curve.ys.size]
-    ranges = [f"{curve.name}: {significant(curve.ys.min())} … {significant(curve.ys.max())}" for curve in full]
+    ranges = [
+        with_label(curve.name, f"{significant(curve.ys.min())} … {significant(curve.ys.max())}") for curve in full
+    ]
     figure = curve_figure(drawn, x_title, y_title, **options)
-    return Picture(title, figure, f"{title}. {'; '.join(ranges)}", x_title, y_title, drawn)
+    return Picture(title, figure, in_turn(stopped(title), clauses(ranges)), x_title, y_title, drawn)
 
 
 def plain(value: float) -> str:
@@ -458,7 +460,7 @@ def learned(settings: Settings, model: TextModel, pinned: TextModel | None = Non
 
 def _all_missed(tables: dict[str, Tensor], k: int) -> str:
     """Errors of all tables, in their order."""
-    return ", ".join(_missed(each, k) for each in tables.values())
+    return enumeration(_missed(each, k) for each in tables.values())
 
 
 def _missed(codes: Tensor, k: int) -> str:

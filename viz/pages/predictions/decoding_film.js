@@ -2,7 +2,7 @@
 // without asking the server: all frames are in the bytes.
 
 import { unpack } from "../../web/bytes.js";
-import { element, ending, lastIn, newRoot, shorten, write } from "../../web/elements.js";
+import { element, ending, labelled, lastIn, newRoot, shorten, write } from "../../web/elements.js";
 import { exact } from "../../web/numbers.js";
 import { DIFFERENCE, HUE, signedColour } from "../../web/colours.js";
 import { hover, ofTokens } from "../../web/bus.js";
@@ -85,7 +85,7 @@ function show(root) {
   const frame = frames[root.frame];
   const values = arrays[1];
   root.scrub.value = root.frame;
-  root.scrub.setAttribute("aria-valuetext", `${root.frame + 1}: ${shown(frame.label)}`);
+  root.scrub.setAttribute("aria-valuetext", labelled(String(root.frame + 1), shown(frame.label)));
   write(root.count, `${root.frame + 1} / ${frames.length}`);
   [...root.bars.children].forEach((bar, index) => bar.classList.toggle("past", index <= root.frame));
   // What stands there already, its last word perhaps cut, and the new token last.

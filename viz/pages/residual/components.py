@@ -9,6 +9,7 @@ from typing import Any
 from viz.components.registry import component
 from viz.figures.figure import Figure
 from viz.i18n.catalogue import _
+from viz.i18n.format import clauses, in_turn, stopped, with_label
 from viz.render.renderer import Renderer, Table, renders
 
 
@@ -39,4 +40,6 @@ class WiringRenderer(Renderer[Wiring]):
         return [(row["name"], row["formula"], row["own"]) for row in self.figure.rows]
 
     def summary(self) -> str:
-        return "; ".join(f"{row['name']}: {row['formula']}" for row in self.figure.rows) + f". {self.caption.sentence}"
+        return in_turn(
+            stopped(clauses(with_label(row["name"], row["formula"]) for row in self.figure.rows)), self.caption.sentence
+        )

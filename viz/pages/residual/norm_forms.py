@@ -16,6 +16,7 @@ from viz.figures.compared import Compared
 from viz.figures.figure import About
 from viz.i18n.catalogue import _
 from viz.i18n.format import significant
+from viz.i18n.messages import labelled
 from viz.pages.residual.norms import norm_at
 from viz.ui.parts import explanation, frame_of
 from viz.ui.plots import caption, compared, lacking, series_of
@@ -116,7 +117,7 @@ def form_widths(inputs: Inputs, path: str, eps: float) -> Chart:
         )
         assert gaps is not None
         series.append(Series(form_name(form), widths, Compared(gaps, pinned), colour, "dots"))
-    note = f"d {own}: {significant(form_gap(x, eps, 'textbook-sample'))}"
+    note = labelled(f"d {own}", significant(form_gap(x, eps, "textbook-sample")))
     about = About(
         Message(
             "How far the textbook's forms are from torch's on the first n channels: points measured, the line expected."

@@ -16,9 +16,11 @@ from model.analysis.downsample import outline, smoothed
 from model.message import Message
 from viz.figures.axis import Axis
 from viz.figures.chart import Chart, Series
+from viz.figures.colours import hue
 from viz.figures.compared import of_now
 from viz.figures.figure import About, Caption
 from viz.i18n.catalogue import _
+from viz.i18n.format import enumeration
 from viz.i18n.messages import joined
 from viz.pages.training.runs import change_texts
 from viz.pages.training.start import offer_begin, waits
@@ -64,7 +66,6 @@ UNITS = {  # of the value axis
     "gradient norm": "‖g‖",
 }
 TURNS = {"validation": 130, "exact match": 130, "smoothed validation": 65}  # of a run's hue, in degrees
-BLUE, LOSS_HUE, GOLDEN = (195, 260), 40, 112.7  # hues; golden: of the circle without blue
 POINTS, ALL = 400, 12_000  # of a series, of a chart
 TALL = 150
 LEGIBLE = 8  # names of curves above a chart; of more, the pointer says them
@@ -192,14 +193,6 @@ def charts_of(live: LiveTraining, group: str, kind: AttentionKind) -> dict[str, 
     else:
         charts = heads_of(kind, run, parent)
     return {title: lines for title, lines in charts.items() if lines}
-
-
-def hue(number: int, turn: float = 0.0) -> int:
-    """The colour of a run, or of a layer; far from that of the one before, and no blue, which is attention's. turn: to
-    another figure of the same run, in degrees.
-    """
-    without_blue = (360 + LOSS_HUE - BLUE[1] + (number - 1) * GOLDEN + turn) % (360 - BLUE[1] + BLUE[0])
-    return round(BLUE[1] + without_blue) % 360
 
 
 def over_runs(name: str, runs: Sequence[Run], parent: Run | None) -> list[Line]:
@@ -374,7 +367,7 @@ def curve_chart(title: str, lines: Sequence[Line], table: Table, look: Look, run
     if run.parent is not None:
         texts[run.begins] = [Message("run {number}", number=run.number)]
     for mark in run.changes:
-        texts.setdefault(mark.step, []).append(", ".join(change_texts(mark.changes)))
+        texts.setdefault(mark.step, []).append(enumeration(change_texts(mark.changes)))
     marks = [{"x": step, "text": joined(" · ", *parts)} for step, parts in sorted(texts.items())]
     last = next((f"{ys[-1]:.3g}" for ys in reversed(drawn) if len(ys)), "")
     alt = Message(

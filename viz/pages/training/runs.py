@@ -13,7 +13,7 @@ from model.options import field_text
 from model.training.settings import CHANGEABLE, RUN_OPTIONS
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
-from viz.i18n.format import as_sentence, clauses, literal, percent, significant
+from viz.i18n.format import as_sentence, clauses, enumeration, literal, percent, significant
 from viz.pages.training import saving
 from viz.pages.training.start import give_up, offer_begin
 from viz.state import training
@@ -90,7 +90,7 @@ def differences(run: Run, runs: tuple[Run, ...]) -> str:
     """At the first step, from the oldest run that is kept; then what changed on the way."""
     parts = change_texts(runs[0].settings.differences(run.settings))
     for mark in run.changes:
-        change = ", ".join(change_texts(mark.changes))
+        change = enumeration(change_texts(mark.changes))
         parts.append(_("after step {step}: {change}").format(step=f"{mark.step:,}", change=change))
     return clauses(parts)
 

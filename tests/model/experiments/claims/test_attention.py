@@ -17,7 +17,7 @@ from model.inference.text_model import TextModel
 from model.network.layers import FeedForward
 from tests.model.experiments.claims.judging import TEXT, judged, planted, tiny
 
-HOLDS, ONLY_IF, WRONG, OPEN = Verdict.HOLDS, Verdict.ONLY_IF, Verdict.WRONG, Verdict.OPEN
+HOLDS, IN_PART, WRONG, OPEN = Verdict.HOLDS, Verdict.IN_PART, Verdict.WRONG, Verdict.OPEN
 KINDS = ["encoder-decoder", "decoder-only", "encoder-only"]
 
 
@@ -45,8 +45,8 @@ def test_the_formula_is_torch_own() -> None:
     [
         ({}, HOLDS),
         ({"position": "rotary", "n_key_value_heads": 1}, HOLDS),
-        ({"position": "alibi"}, ONLY_IF),
-        ({"scale_attention": False}, ONLY_IF),
+        ({"position": "alibi"}, IN_PART),
+        ({"scale_attention": False}, IN_PART),
     ],
 )
 def test_the_formula_is_what_a_model_computes(kind: Any, options: dict[str, Any], expected: Verdict) -> None:
@@ -78,7 +78,7 @@ def test_a_model_of_one_stack_has_no_cross_attention(kind: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(("least", "expected"), [(0.0, HOLDS), (10.0, ONLY_IF)])
+@pytest.mark.parametrize(("least", "expected"), [(0.0, HOLDS), (10.0, IN_PART)])
 def test_heads_are_counted_by_what_a_prediction_needs(kind: Any, least: float, expected: Verdict) -> None:
     assert judged("several-heads", tiny(kind), least=least).verdict is expected
 
@@ -114,7 +114,7 @@ def test_a_feed_forward_network_that_mixes_positions_is_found() -> None:
     ("kind", "options", "expected"),
     [
         ("encoder-decoder", {}, WRONG),
-        ("encoder-only", {}, ONLY_IF),
+        ("encoder-only", {}, IN_PART),
         ("encoder-only", {"output_head": "none"}, WRONG),
         ("decoder-only", {}, OPEN),
     ],

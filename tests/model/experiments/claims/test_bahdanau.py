@@ -61,7 +61,7 @@ def test_a_hidden_token_is_one_that_no_step_of_the_decoder_sees(model: Translato
 
 def test_the_verdict_follows_the_share_and_its_error() -> None:
     assert verdict_of(judge([1.0, 0.9, 1.0, 0.8], 0.9)[0]) is Verdict.HOLDS
-    assert verdict_of(judge([1.0, 0.9, 1.0, 0.8], 0.3)[0]) is Verdict.ONLY_IF
+    assert verdict_of(judge([1.0, 0.9, 1.0, 0.8], 0.3)[0]) is Verdict.IN_PART
     assert verdict_of(judge([-0.2, -0.3, -0.25], 0.0)[0]) is Verdict.WRONG
     assert verdict_of(judge([1.0, -1.0, 0.5, -0.6], 0.5)[0]) is Verdict.OPEN
     assert verdict_of(judge([1.0], 1.0)[0]) is Verdict.OPEN
@@ -86,7 +86,7 @@ def test_the_map_that_is_turned_round_does_not_tell_where_words_come_from(model:
     *_, own = run(request)
     *_, turned = run(request, backwards)
     assert own.share == turned.share == 1.0
-    assert own.result.verdict in (Verdict.HOLDS, Verdict.ONLY_IF)
+    assert own.result.verdict in (Verdict.HOLDS, Verdict.IN_PART)
     assert turned.result.verdict in (Verdict.WRONG, Verdict.OPEN)
     own_share, turned_share = (report.result.quantities[0].mean for report in (own, turned))
     assert own_share > turned_share + 10

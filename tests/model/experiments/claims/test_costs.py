@@ -41,8 +41,8 @@ def growing(exponent: float, projections: float = 1e-9, noise: float = 0.0) -> G
     ("growth", "expected"),
     [
         (growing(2), Verdict.HOLDS),
-        (growing(2, projections=5e-7), Verdict.ONLY_IF),  # they take longer up to 500 / 3 tokens
-        (growing(2, projections=1e-3), Verdict.ONLY_IF),
+        (growing(2, projections=5e-7), Verdict.IN_PART),  # they take longer up to 500 / 3 tokens
+        (growing(2, projections=1e-3), Verdict.IN_PART),
         (growing(1), Verdict.WRONG),
         (growing(3), Verdict.WRONG),
         (growing(2, noise=20), Verdict.OPEN),
@@ -161,7 +161,7 @@ def by_heads(power: float, spread: float = 0.01) -> HeadTimes:
     [
         (by_heads(0.0), Verdict.HOLDS),
         (by_heads(0.5), Verdict.WRONG),
-        (by_heads(1.0), Verdict.ONLY_IF),  # up to 4 heads
+        (by_heads(1.0), Verdict.IN_PART),  # up to 4 heads
         (by_heads(0.0, spread=0.9), Verdict.OPEN),
     ],
 )
@@ -195,7 +195,7 @@ def test_the_number_of_heads_that_is_too_many_is_said() -> None:
 
 @pytest.mark.parametrize(
     ("wide", "spread", "expected"),
-    [(4.0, 0.01, Verdict.HOLDS), (0.5, 0.01, Verdict.ONLY_IF), (1.0, 0.5, Verdict.OPEN)],
+    [(4.0, 0.01, Verdict.HOLDS), (0.5, 0.01, Verdict.IN_PART), (1.0, 0.5, Verdict.OPEN)],
 )
 def test_the_verdict_on_wide_heads_follows_their_times(wide: float, spread: float, expected: Verdict) -> None:
     times = {}

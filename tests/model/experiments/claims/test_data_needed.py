@@ -111,7 +111,7 @@ MORE, LESS = (0.15, 0.2, 0.18), (-0.15, -0.2, -0.18)
     ("leads", "verdict"),
     [
         ({"copy": MORE, "sort": (0.1, 0.1, 0.1)}, Verdict.HOLDS),
-        ({"copy": MORE, "sort": LESS}, Verdict.ONLY_IF),
+        ({"copy": MORE, "sort": LESS}, Verdict.IN_PART),
         ({"copy": LESS, "sort": (-0.1, -0.1, -0.1)}, Verdict.WRONG),
         ({"copy": (0.01, 0.01, 0.01), "sort": (0.0, 0.01, -0.01)}, Verdict.WRONG),  # surely less than the margin
         ({"copy": LESS, "sort": (0.1, -0.1, 0.0)}, Verdict.OPEN),  # sort may need more

@@ -121,7 +121,7 @@ def compared(*speeds: float) -> LayerMeasurements:
     ("speeds", "verdict"),
     [
         ((3.0, 2.0, 1.5), Verdict.HOLDS),
-        ((3.0, 1.0, 0.5), Verdict.ONLY_IF),
+        ((3.0, 1.0, 0.5), Verdict.IN_PART),
         ((0.5, 0.4, 0.3), Verdict.WRONG),
         ((3.0, 2.0, 1.01), Verdict.OPEN),
         ((3.0, 0.5, 1.0), Verdict.OPEN),

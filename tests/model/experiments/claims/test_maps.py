@@ -119,7 +119,7 @@ def test_where_weights_run_against_effects_they_do_not(model: TextModel) -> None
 
 def test_where_one_head_alone_agrees_it_is_named(model: TextModel) -> None:
     outcome = found(model, Planted(first_is_a_sink, other=-1.0))
-    assert outcome.verdict is Verdict.ONLY_IF
+    assert outcome.verdict is Verdict.IN_PART
     assert "1 of 4 heads are surely above 0.5, the best is head 1.1 with 1;" in str(outcome.reason)
     (grid,) = [each for each in outcome.figures if isinstance(each, Grid)]
     assert grid.values == [[pytest.approx(1.0), *[pytest.approx(-1.0)] * 3]]
@@ -131,8 +131,8 @@ def test_where_one_head_alone_agrees_it_is_named(model: TextModel) -> None:
         (0.4, 0.6, False, Verdict.OPEN, "they agree, weakly or more"),
         (-0.1, 0.6, False, Verdict.OPEN, "no agreement is sure"),
         (0.6, 0.8, True, Verdict.HOLDS, "they agree"),
-        (0.216, 0.499, False, Verdict.ONLY_IF, "they agree weakly"),
-        (0.2, 0.4, True, Verdict.ONLY_IF, "they agree weakly"),
+        (0.216, 0.499, False, Verdict.IN_PART, "they agree weakly"),
+        (0.2, 0.4, True, Verdict.IN_PART, "they agree weakly"),
         (-0.1, 0.4, False, Verdict.WRONG, "no agreement is sure"),
         (-0.6, -0.4, False, Verdict.WRONG, "they run against each other"),
     ],

@@ -16,7 +16,7 @@ from model.experiments.rule import Verdict
 from model.text.tokenizer import Tokens
 from tests.model.experiments.claims.judging import judged, planted, tiny
 
-HOLDS, ONLY_IF, WRONG, OPEN = Verdict.HOLDS, Verdict.ONLY_IF, Verdict.WRONG, Verdict.OPEN
+HOLDS, IN_PART, WRONG, OPEN = Verdict.HOLDS, Verdict.IN_PART, Verdict.WRONG, Verdict.OPEN
 KINDS = ["encoder-decoder", "decoder-only", "encoder-only"]
 
 
@@ -29,7 +29,7 @@ def test_a_mask_after_softmax_breaks_what_it_hides(plant: dict[str, Any], expect
     assert planted(masks.find_order, "mask-after-softmax", **plant) is expected
 
 
-@pytest.mark.parametrize(("fill", "expected"), [(-1e9, ONLY_IF), (-1e10, ONLY_IF), (-1e4, ONLY_IF), (-3.0, WRONG)])
+@pytest.mark.parametrize(("fill", "expected"), [(-1e9, IN_PART), (-1e10, IN_PART), (-1e4, IN_PART), (-3.0, WRONG)])
 def test_a_number_stands_for_infinity_where_it_is_large_and_the_type_holds_it(fill: float, expected: Verdict) -> None:
     assert judged("mask-number", fill=fill).verdict is expected
 
@@ -63,7 +63,7 @@ def test_a_mask_that_hides_nothing_or_cannot_be_switched_off_is_found(on: bool) 
 
 
 @pytest.mark.parametrize(
-    ("kind", "expected"), [("encoder-decoder", HOLDS), ("encoder-only", HOLDS), ("decoder-only", ONLY_IF)]
+    ("kind", "expected"), [("encoder-decoder", HOLDS), ("encoder-only", HOLDS), ("decoder-only", IN_PART)]
 )
 def test_a_padding_mask_keeps_padding_out(kind: Any, expected: Verdict) -> None:
     assert judged("padding-mask", tiny(kind)).verdict is expected

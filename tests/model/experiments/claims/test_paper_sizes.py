@@ -82,7 +82,7 @@ def test_what_does_not_fit_is_not_built_and_said(share: float, forward: bool, mo
 @pytest.mark.parametrize(
     ("ways", "expected"),
     [
-        ({"explicit": explicit, "fused": fused}, Verdict.ONLY_IF),
+        ({"explicit": explicit, "fused": fused}, Verdict.IN_PART),
         ({"explicit": explicit, "fused": explicit}, Verdict.HOLDS),
         ({"explicit": fused, "fused": fused}, Verdict.WRONG),
     ],

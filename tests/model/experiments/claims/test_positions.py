@@ -16,7 +16,7 @@ from model.experiments.rule import Verdict
 from model.network.positions import sinusoidal
 from tests.model.experiments.claims.judging import judged, planted, tiny
 
-HOLDS, ONLY_IF, WRONG = Verdict.HOLDS, Verdict.ONLY_IF, Verdict.WRONG
+HOLDS, IN_PART, WRONG = Verdict.HOLDS, Verdict.IN_PART, Verdict.WRONG
 
 
 def turned_base(length: int, d_model: int, base: float) -> torch.Tensor:
@@ -67,7 +67,7 @@ def test_wavelengths_are_measured_as_the_formula_has_them() -> None:
 @pytest.mark.parametrize(
     ("plant", "expected"),
     [
-        ({}, ONLY_IF),
+        ({}, IN_PART),
         ({"spreads": ("1/√d_model",)}, HOLDS),
         ({"spreads": ("1",)}, WRONG),
         ({"embed": as_they_are}, WRONG),
@@ -87,8 +87,8 @@ def test_embeddings_are_multiplied_and_not_divided(plant: dict[str, Any], expect
     [
         ("encoder-decoder", {}, HOLDS),
         ("encoder-only", {"position": "learned"}, HOLDS),
-        ("encoder-only", {"window": 3}, ONLY_IF),
-        ("decoder-only", {"position": "rotary"}, ONLY_IF),
+        ("encoder-only", {"window": 3}, IN_PART),
+        ("decoder-only", {"position": "rotary"}, IN_PART),
         ("encoder-only", {"position": "none"}, Verdict.OPEN),
     ],
 )

@@ -101,7 +101,7 @@ def test_attention_is_torchs_own() -> None:
 def test_only_the_softmax_is_ahead_and_the_verdict_flips_under_another_rule() -> None:
     found = last(request())
     assert [len(found.last(way)) for way in WAYS] == [3, 3, 3]
-    assert outcome(found).verdict is Verdict.ONLY_IF
+    assert outcome(found).verdict is Verdict.IN_PART
     planted = last(request(), rules={"nearest": resembling})
     assert outcome(planted).verdict is Verdict.WRONG
 
@@ -110,8 +110,8 @@ def test_only_the_softmax_is_ahead_and_the_verdict_flips_under_another_rule() ->
     ("softmax", "bare", "verdict"),
     [
         ((0.9, 0.9, 0.9), (0.8, 0.8, 0.8), Verdict.HOLDS),
-        ((0.9, 0.9, 0.9), (0.7, 0.7, 0.7), Verdict.ONLY_IF),
-        ((0.7, 0.7, 0.7), (0.9, 0.9, 0.9), Verdict.ONLY_IF),
+        ((0.9, 0.9, 0.9), (0.7, 0.7, 0.7), Verdict.IN_PART),
+        ((0.7, 0.7, 0.7), (0.9, 0.9, 0.9), Verdict.IN_PART),
         ((0.7, 0.7, 0.7), (0.7, 0.69, 0.68), Verdict.WRONG),
         ((0.9, 0.7, 0.9), (0.7, 0.7, 0.7), Verdict.OPEN),
         ((0.9, 0.74, 0.82), (0.7, 0.7, 0.7), Verdict.OPEN),  # every seed is ahead, by less than twice their spread

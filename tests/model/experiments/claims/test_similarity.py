@@ -27,7 +27,7 @@ from model.experiments.rule import Verdict
 from tests.model.experiments.claims.judging import judged, planted, request_of
 
 
-@pytest.mark.parametrize(("spread", "expected"), [(1.0, Verdict.ONLY_IF), (0.0, Verdict.HOLDS)])
+@pytest.mark.parametrize(("spread", "expected"), [(1.0, Verdict.IN_PART), (0.0, Verdict.HOLDS)])
 def test_a_dot_product_is_a_similarity_only_at_equal_norms(spread: float, expected: Verdict) -> None:
     assert judged("dot-product", spread=spread).verdict is expected
 
@@ -92,7 +92,7 @@ def test_a_softmax_is_timed_here() -> None:
     assert all(0 < quantity.values[0] < 1 for quantity in last.result.quantities[2:])
 
 
-@pytest.mark.parametrize(("largest", "expected"), [(1024, Verdict.HOLDS), (256, Verdict.ONLY_IF), (16, Verdict.WRONG)])
+@pytest.mark.parametrize(("largest", "expected"), [(1024, Verdict.HOLDS), (256, Verdict.IN_PART), (16, Verdict.WRONG)])
 def test_without_the_factor_a_large_width_saturates(largest: int, expected: Verdict) -> None:
     assert judged("scaled-scores", largest=largest).verdict is expected
 

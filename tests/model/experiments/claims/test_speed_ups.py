@@ -52,7 +52,7 @@ REFUSED = SpeedUp(say("refused"), refusal=say("it cannot"))
     [
         ([QUICK, REFUSED], Verdict.HOLDS),
         ([SLOW], Verdict.WRONG),
-        ([QUICK, SLOW], Verdict.ONLY_IF),
+        ([QUICK, SLOW], Verdict.IN_PART),
         ([REFUSED], Verdict.OPEN),
     ],
 )

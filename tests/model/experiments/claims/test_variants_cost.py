@@ -39,7 +39,7 @@ TRUE = {"full": 2.0, "window": 1.0, "linear": 1.0, "multi-query": 2.0}
     [
         (TRUE, 0.01, Verdict.HOLDS),
         (TRUE | {"window": 2.0, "linear": 2.0}, 0.01, Verdict.WRONG),
-        (TRUE | {"linear": 2.1}, 0.01, Verdict.ONLY_IF),
+        (TRUE | {"linear": 2.1}, 0.01, Verdict.IN_PART),
         (TRUE, 0.9, Verdict.OPEN),
     ],
 )

@@ -60,8 +60,8 @@ def test_the_verdict_follows_the_counts() -> None:
     nothing = ModelCounts("alike", [replace(none, kind=kind.kind) for kind in counted().kinds])
     bare = TransformerConfig.one_stack("encoder-only", 11, 1, d_model=8, n_heads=2, d_ff=16, output_head="none")
     assert judge([counted()]).verdict is Verdict.HOLDS
-    assert judge([counted(), nothing]).verdict is Verdict.ONLY_IF
-    assert judge([counted(), count("bare", bare)]).verdict is Verdict.ONLY_IF
+    assert judge([counted(), nothing]).verdict is Verdict.IN_PART
+    assert judge([counted(), count("bare", bare)]).verdict is Verdict.IN_PART
     assert judge([nothing]).verdict is Verdict.WRONG
     wrong = ModelCounts("wrong", [replace(kind, built=1) for kind in counted().kinds])
     found = judge([counted(), wrong])

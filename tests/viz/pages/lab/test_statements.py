@@ -31,7 +31,16 @@ from viz.pages.lab.card_order import cards
 from viz.pages.lab.experiment import Titled
 from viz.pages.lab.explanations import EXPLANATIONS
 from viz.pages.lab.live_views import live_views
-from viz.pages.lab.outcome import drawn_curve, in_rows, machine_words, numbers_of, plot, quantity_line, words
+from viz.pages.lab.outcome import (
+    drawn_curve,
+    in_rows,
+    machine_words,
+    numbers_of,
+    plot,
+    quantity_line,
+    sentence_case,
+    words,
+)
 from viz.pages.lab.page import ARITHMETIC, SECTIONS
 from viz.pages.lab.statements import index as statement_list
 from viz.render.view import FigureView
@@ -101,7 +110,7 @@ def test_the_verdict_is_that_of_the_measurement(size: str, verdict: str) -> None
     app = experimented(sound(app.run()), "statement_planted_run")
     written = " ".join(each.value for kind in (app.markdown, app.caption, app.text) for each in kind)
     assert f"-badge[{verdict}]" in written
-    assert "seeds: 5 ± 1 s over 3 seeds" in written
+    assert "seeds: 5\u00a0±\u00a01\u00a0s over 3 seeds" in written
     assert "**More exactly:** masks" in written
     assert "**Rule:** “size” above 5, else wrong." in written
     assert "0.5 s." in written
@@ -155,7 +164,7 @@ def test_a_verdict_that_may_still_turn_is_said_to_be_so_far_and_meets_no_guess()
 def test_a_number_and_a_factor_are_chinese_to_their_signs() -> None:
     a, b = (Quantity(say("loss so far, {arm}", arm=say(arm)), (1.0, 1.0, 1.0)) for arm in ("with residuals", "learned"))
     use("zh")
-    assert quantity_line(a) == "目前的损失，有残差：1 ± 0（3 个种子）"
+    assert quantity_line(a) == "目前的损失，有残差：1\u00a0±\u00a00（3 个种子）"
     factor = words(Rule([less(a, b, Margin(factor=2.0))]).text)
     assert "差距既大于 2 倍，又大于离散程度的两倍" in factor
     use("en")
@@ -300,3 +309,10 @@ def test_no_card_that_is_measured_in_seconds_stands_behind_one_of_its_subject_th
 def test_a_chart_without_a_value_says_why(ys: tuple[float, ...], sentence: str) -> None:
     curves = Curves("curves", "x", "y", [Curve("a", tuple(map(float, range(len(ys)))), ys)])
     assert plot(curves, "file", About("about"), "why").caption.sentence == sentence
+
+
+def test_a_reason_begins_as_a_sentence_unless_it_begins_with_a_sign():
+    assert sentence_case("the codes differ by 2.") == "The codes differ by 2."
+    assert sentence_case("a token gives itself 0.4.") == "A token gives itself 0.4."
+    for text in ("d_model is 4.", "−1e9 hides it.", "72 of 72 heads.", "softmax(x) is 1.", "编码", ""):
+        assert sentence_case(text) == text

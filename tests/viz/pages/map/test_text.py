@@ -14,13 +14,13 @@ from viz.pages.map.text import flops_text, lines, place_name, title, weights_tex
 @pytest.mark.parametrize(
     ("flops", "text"),
     [
-        (0, "0 FLOP"),
-        (999, "999 FLOP"),
-        (1000, "1 kFLOP"),
-        (12_345, "12.3 kFLOP"),
-        (99_960_000, "100 MFLOP"),
-        (2_500_000_000, "2.5 GFLOP"),
-        (4_200_000_000_000, "4200 GFLOP"),
+        (0, "0\u00a0FLOP"),
+        (999, "999\u00a0FLOP"),
+        (1000, "1.00\u00a0kFLOP"),
+        (12_345, "12.3\u00a0kFLOP"),
+        (99_960_000, "100\u00a0MFLOP"),
+        (2_500_000_000, "2.50\u00a0GFLOP"),
+        (4_200_000_000_000, "4,200\u00a0GFLOP"),
     ],
 )
 def test_operations_have_three_digits_and_a_unit(flops, text):

@@ -1,0 +1,100 @@
+"""List of models: below the name of each, in few words, what kind it is and what it does."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import streamlit as st
+
+from model.message import Message
+from viz.i18n.catalogue import _
+from viz.i18n.messages import in_language
+from viz.state import training
+from viz.state.checkpoints import CheckpointEntry
+
+if TYPE_CHECKING:
+    from model.checkpoints.catalog import CatalogEntry
+    from model.inference.text_model import TextModel
+
+LANGUAGES = {
+    ("eng", "en"): Message("English"),
+    ("cmn", "zho", "chi", "zh"): Message("Chinese"),
+    ("deu", "ger", "de"): Message("German"),
+    ("fra", "fre", "fr"): Message("French"),
+    ("spa", "es"): Message("Spanish"),
+    ("rus", "ru"): Message("Russian"),
+    ("jpn", "ja"): Message("Japanese"),
+    ("kor", "ko"): Message("Korean"),
+}
+TASKS = {
+    "copy": Message("copies letters"),
+    "reverse": Message("writes letters backwards"),
+    "sort": Message("sorts digits"),
+    "addition": Message("adds numbers"),
+    "brackets": Message("judges brackets"),
+    "dates": Message("rewrites dates"),
+}
+DOES = {
+    "decoder-only": Message("goes on with a text"),
+    "encoder-only": Message("fills gaps in a text"),
+}
+# The list is wider than its field, and an option as high as its words are.
+STYLE = """
+[data-testid="stSelectboxVirtualDropdown"]:has({list}) {{ width: min(19rem, 100vw - 2.5rem) !important; }}
+{list} [role="option"] {{
+  flex-direction: column; align-items: flex-start; height: auto; min-height: 0; padding-block: 5px; white-space: normal;
+}}
+{list} [role="option"]::after {{ display: block; font-size: 13px; line-height: 1.35; opacity: 0.76; }}
+"""
+MOST = 25  # of options that Streamlit draws whole; of more each is a line high
+
+
+def model_words(model: CatalogEntry) -> str:
+    """Kind of a checkpoint, and what it does, as far as its files say."""
+    parts = [_(model.kind)] if model.kind else []
+    if model.languages:
+        source, target = map(language_name, model.languages)
+        parts.append(_("translates {source} → {target}").format(source=source, target=target))
+    elif model.task in TASKS:
+        parts.append(in_language(TASKS[model.task]))
+    elif model.kind in DOES and model.predicts:
+        parts.append(in_language(DOES[model.kind]))
+    return " · ".join(parts)
+
+
+def language_name(code: str) -> str:
+    """A language by its code; the code of one that has no name here."""
+    short = code.lower().partition("_")[0]
+    return next((in_language(name) for codes, name in LANGUAGES.items() if short in codes), code)
+
+
+def words_of_models(here: Sequence[CheckpointEntry], names: Sequence[str], trained: TextModel | None) -> list[str]:
+    """Words of the models of the list, in its order. trained: the one in training, which is first."""
+    words = {place.name: model_words(place.listed()) for place in here if place.name in names}
+    if trained is not None:
+        words[training.ENTRY] = describe_kind(trained)
+    return [words.get(name, "") for name in names]
+
+
+def describe_kind(model: TextModel) -> str:
+    return _(model.kind)
+
+
+def describe_options(label: str, words: Sequence[str]) -> None:
+    """Put words below each name in the open list of that label: the field itself says the name alone."""
+    if len(words) > MOST:
+        return
+    listed = f'[role="listbox"][aria-label="{label}"]'
+    rules = [
+        f'{listed} [data-key="{number}"]::after {{ content: {content(each)}; }}'
+        for number, each in enumerate(words)
+        if each
+    ]
+    st.html(f"<style>{STYLE.format(list=listed)}{' '.join(rules)}</style>")
+
+
+def content(words: str) -> str:
+    """Words as a string of a style; whatever could end it is left out."""
+    harmless = "".join(letter for letter in words if letter.isalnum() or letter in " ·→-_,:，、：")
+    return f'"{harmless}"'
