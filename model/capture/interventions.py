@@ -314,32 +314,24 @@ class RemovedExpert(AttentionChange):
     expert: int
 
     def before(self, path: str, module: nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Inputs unchanged.
+        """Logits that are chosen from, −∞ for the expert.
 
         Raises:
-            ValueError: the experts are not ours.
+            ValueError: the experts are not ours, or none of the layer is left.
         """
-        if path == f"{self._path}.gates" and not isinstance(module, Gates):
+        if path != self._path:
+            return inputs
+        if not isinstance(module, Gates):
             raise ValueError("the experts of this model cannot be removed: it computes them by code of its own")
-        return inputs
-
-    def after(self, path: str, module: nn.Module, inputs: tuple[Any, ...], output: Tensor) -> Tensor:
-        """Logits of the router, −∞ for the expert.
-
-        Raises:
-            ValueError: no expert of the layer is left.
-        """
-        if path != f"{self._path}.router" or self.expert >= output.shape[-1]:
-            return output
-        output = output.clone()
-        output[..., self.expert] = -torch.inf
-        if bool(output.isneginf().all()):
+        logits: Tensor = inputs[0].clone()
+        logits[..., self.expert : self.expert + 1] = -torch.inf
+        if bool(logits.isneginf().all()):
             raise InputError("no expert of layer {layer} is left: restore one of them", layer=self.layer + 1)
-        return output
+        return (logits,)
 
     @cached_property
     def _path(self) -> str:
-        return f"{self.kind}.layers.{self.layer}.feed_forward"
+        return f"{self.kind}.layers.{self.layer}.feed_forward.gates"
 
     def __str__(self) -> str:
         return f"{self.kind}.{self.layer}.expert.{self.expert}:remove"

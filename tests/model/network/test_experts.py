@@ -161,6 +161,7 @@ def test_a_removed_expert_is_not_chosen_and_its_tokens_go_to_others():
     others[:, gone] = -torch.inf
     expected = torch.zeros_like(logits).scatter(1, others.argmax(-1, keepdim=True), others.softmax(-1).amax(-1, True))
     assert_close(trace[f"{PATH}.gates"], expected)
+    assert torch.equal(trace[f"{PATH}.router"], logits)  # its own stay as they are
     assert not torch.equal(trace["output.logits"], plain["output.logits"])
     with pytest.raises(ValueError, match="no expert of layer 2 is left"):
         traced(model, *(RemovedExpert("encoder", 1, each) for each in range(3)), ids=(SOURCE[:1], TARGET[:1]))

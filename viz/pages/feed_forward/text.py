@@ -20,7 +20,7 @@ def unit_view(view: str) -> str:
         "unit": _("This unit"),
         "token": _("This token"),
         "layer": _("The layer"),
-        "apart": _("Position by position"),
+        "apart": _("By position"),
         "load": _("Load"),
     }[view]
 
