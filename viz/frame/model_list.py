@@ -34,6 +34,7 @@ TASKS = {
     "addition": Message("adds numbers"),
     "brackets": Message("judges brackets"),
     "dates": Message("rewrites dates"),
+    "caesar": Message("moves letters on in the alphabet"),
 }
 DOES = {
     "decoder-only": Message("goes on with a text"),
@@ -45,7 +46,10 @@ STYLE = """
 {list} [role="option"] {{
   flex-direction: column; align-items: flex-start; height: auto; min-height: 0; padding-block: 5px; white-space: normal;
 }}
-{list} [role="option"]::after {{ display: block; font-size: 13px; line-height: 1.35; opacity: 0.76; }}
+{list} [role="option"]::after {{
+  display: block; padding-inline: 8px; font-size: 13px; line-height: 1.35; opacity: 0.76;
+}}
+{list} {{ max-height: min(30rem, 100vh - 8rem) !important; }}
 """
 MOST = 25  # of options that Streamlit draws whole; of more each is a line high
 

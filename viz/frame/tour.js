@@ -64,27 +64,41 @@ function build(words) {
 /** @param {Record<string, string>} words @param {TourStop[]} all */
 export function begin(words, all) {
   if (tour) end();
-  const stops = all.filter(targetOf);
-  if (!stops.length) return;
-  tour = { ...build(words), words, stops, at: -1, before: document.activeElement, frame: 0 };
+  if (!all.some(targetOf)) return;
+  tour = { ...build(words), words, stops: all, at: -1, before: document.activeElement, frame: 0 };
   addEventListener("keydown", onKey, true);
   go(1);
   follow();
 }
 
+// Steps whose control is there now: it may come later than the tour begins.
+/** @param {TourStop[]} stops */
+const places = (stops) => stops.flatMap((stop, place) => (targetOf(stop) ? [place] : []));
+
+// Which of the steps this is, and how many there are.
+function count() {
+  if (!tour) return;
+  const { parts, stops, at, words } = tour;
+  const there = places(stops);
+  const last = at >= Math.max(...there);
+  write(parts.count, `${Math.max(1, there.indexOf(at) + 1)} / ${there.length}`);
+  write(parts.skip, words.tour_skip);
+  write(parts.back, words.tour_back);
+  write(parts.next, last ? words.tour_end : words.tour_next);
+  parts.skip.hidden = last;
+  parts.back.hidden = at <= there[0];
+}
+
 /** @param {number} by */
 function go(by) {
   if (!tour) return;
-  if (tour.at + by >= tour.stops.length) return end();
-  tour.at = Math.max(0, tour.at + by);
-  const { parts, stops, at, words } = tour;
+  const { at: before, parts, stops } = tour;
+  const there = places(stops);
+  const at = by > 0 ? there.find((place) => place > before) : (there.findLast((place) => place < before) ?? before);
+  if (at === undefined) return end();
+  tour.at = at;
   write(parts.sentence, stops[at].sentence);
-  write(parts.count, `${at + 1} / ${stops.length}`);
-  write(parts.skip, words.tour_skip);
-  write(parts.back, words.tour_back);
-  write(parts.next, at + 1 === stops.length ? words.tour_end : words.tour_next);
-  parts.skip.hidden = at + 1 === stops.length;
-  parts.back.hidden = !at;
+  count();
   const target = targetOf(stops[at]);
   if (target && !inWindow(target)) target.scrollIntoView({ block: "center" });
   parts.next.focus({ preventScroll: true });
@@ -103,6 +117,7 @@ function follow() {
   const target = targetOf(stops[at]);
   box.hidden = !target;
   if (target) place(box, card, target.getBoundingClientRect());
+  if (tour.frame % 20 === 0) count();
   tour.frame = requestAnimationFrame(follow);
 }
 

@@ -17,6 +17,7 @@ from viz.state.checkpoints import CHECKPOINTS
 WORDS = {
     "eng-cmn": ("encoder-decoder · translates English → Chinese", "编码器-解码器 · 翻译：英语 → 中文"),
     "eng-cmn-recurrent": ("recurrent · translates English → Chinese", "循环网络 · 翻译：英语 → 中文"),
+    "experts": ("encoder-decoder · moves letters on in the alphabet", "编码器-解码器 · 把字母在字母表中后移"),
     "fill-mask": ("encoder-only · fills gaps in a text", "仅编码器 · 填空"),
     "reverse": ("encoder-decoder · writes letters backwards", "编码器-解码器 · 把字母倒着写"),
     "shakespeare": ("decoder-only · goes on with a text", "仅解码器 · 续写文本"),

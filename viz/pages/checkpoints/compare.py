@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from itertools import combinations
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -57,6 +59,7 @@ if TYPE_CHECKING:
     from model.capture.trace import AttentionKind
 
 BEFORE, AFTER, VIEW = "compare_a", "compare_b", "compare_view"
+PAIRS = 6  # that are proposed
 TREE, LAYERS = "moved_tree", "moved_layers"
 VIEWS = {
     "tensors": Message("Tensors"),
@@ -87,6 +90,7 @@ def show(session: Session) -> None:
             _("No other checkpoint here has the tensors of {name}: choose two that are to be compared.")
             .format(name=literal(after.name))
         )  # fmt: skip
+        propose_pairs(list(by_name.values()))
     if before is None or after is None:
         return
     before, after = aligned(before, after)
@@ -119,6 +123,28 @@ def show(session: Session) -> None:
         tensors(before, after, measured)
     else:
         layers(before, after, measured)
+
+
+def propose_pairs(here: Sequence[Subject]) -> None:
+    """Buttons of pairs that have tensors in common, those that have most of them first."""
+    tables = {}
+    for subject in here:
+        with suppress(ValueError, OSError):
+            tables[subject.name] = {(info.name, info.shape) for info in subject.table()}
+    pairs = [(len(tables[one] & tables[two]), one, two) for one, two in combinations(tables, 2)]
+    offered = sorted((each for each in pairs if each[0]), key=lambda each: -each[0])[:PAIRS]
+    if not offered:
+        return
+    place = st.container(key="compare_pairs", gap="small")
+    place.caption(_("Pairs that have tensors of one name and shape"))
+    for common, one, two in offered:
+        row = place.container(horizontal=True, vertical_alignment="center")
+        chosen = partial(st.session_state.update, {BEFORE: one, AFTER: two})
+        row.button(literal(f"{one} → {two}"), key=f"pair_{one}_{two}", on_click=chosen)
+        row.caption(
+            _("{common} of {all} tensors in both").format(common=common, all=len(tables[one] | tables[two])),
+            width="content",
+        )
 
 
 def unlike(before: Subject, after: Subject) -> list[tuple[str, str, str]]:

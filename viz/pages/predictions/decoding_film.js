@@ -104,7 +104,7 @@ function show(root) {
     chip.style.backgroundColor = missing ? "" : `color-mix(in srgb, ${colour} ${(62 * share).toFixed(2)}%, var(--st-background-color))`;
     chip.title = `${source.labels[index]} · ${missing ? words.missing : `${words.weight} ${exact(weight)}`}`;
   });
-  write(root.sentence, frame.sentence);
+  write(root.sentence, frame.sentence.replaceAll("/", "/\u2060")); // </s> stays in one piece
   const rows = frame.rows.map((/** @type {any} */ row, /** @type {number} */ index) => {
     const from = (root.frame * root.film.depth + index) * columns.length;
     return { ...row, values: values.subarray(from, from + columns.length) };

@@ -2,29 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
 import numpy as np
 import streamlit as st
 
+from model.data.sources import task_data
+from model.network.costs import parameters
 from model.training.demonstration import REVERSE
 from viz.components import progress
 from viz.i18n.catalogue import _
+from viz.i18n.format import literal, token_code
 from viz.pages.training import film
 from viz.pages.training.start import demonstrate
 from viz.state import training
-from viz.state.session import Session
+from viz.state.demonstration import FEW
+from viz.state.session import Session, current_session
 from viz.ui.job_view import remaining
 from viz.ui.parts import Drawing, Views, no_views
 
 if TYPE_CHECKING:
     from streamlit.delta_generator import DeltaGenerator
 
+    from model.data.pairs import Pair
     from model.inference.text_model import TextModel
+    from model.network.config import TransformerConfig
     from model.training.live.live_training import LiveTraining
 
 GOAL = 0.99  # of unseen words, exactly right
+EXAMPLES = 8
 ATTENTION = "viz/pages/attention/page.py"
 
 
@@ -35,6 +44,7 @@ class Part(StrEnum):
     WORDS = "demonstration_words"
     PROGRESS = "demonstration_progress"
     HALT = "demonstration_halt"
+    BEFORE = "demonstration_before"
 
 
 def show(session: Session, row: DeltaGenerator) -> Views:
@@ -66,6 +76,8 @@ def show(session: Session, row: DeltaGenerator) -> Views:
         if running:
             bar = st.container()
             st.page_link(ATTENTION, label=_("Watch its cross-attention turn"), icon=":material/grid_on:")
+    if running is None:
+        show_beginning(st.container(key=Part.BEFORE))
     watched: Views = no_views
     if running and running.current and len(running.current.film):  # the text that shows it best, without a search
         watched = film.page(row)
@@ -79,6 +91,35 @@ def show(session: Session, row: DeltaGenerator) -> Views:
         return (yield from watched(model))
 
     return views
+
+
+def beginning() -> tuple[Sequence[Pair], TransformerConfig]:
+    """Some words of the training, and the config of its model."""
+    model, _material, _probe = replace(REVERSE, pairs=FEW).begin()
+    return task_data(REVERSE.task, FEW).pairs[:EXAMPLES], model.config
+
+
+def show_beginning(place: DeltaGenerator) -> None:
+    """What will be trained, before it begins: examples, the network, the steps."""
+    pairs, config = current_session().cached("demonstration", (REVERSE,), beginning)
+    left, right = place.columns(2, gap="large")
+    rows = [f"| {token_code(pair.source)} | {token_code(pair.target)} |" for pair in pairs]
+    left.caption(_("Some of its words"))
+    left.markdown("\n".join([f"| {_('word')} | {_('backwards')} |", "| --- | --- |", *rows]))
+    settings = REVERSE.settings
+    lines = [
+        (_("layers"), f"{config.n_encoder_layers} + {config.n_decoder_layers}"),
+        (_("heads"), f"{config.n_heads}"),
+        ("d_model", f"{config.d_model}"),
+        (_("tokens"), f"{config.vocabulary}"),
+        (_("parameters"), f"{sum(parameters(config).values()):,}"),
+        (_("steps"), f"{settings.steps:,}"),
+        (_("tokens in a batch"), f"{settings.batch_tokens:,}"),
+        (_("words"), f"{REVERSE.pairs:,}"),
+    ]
+    right.caption(_("The model, and its training"))
+    facts = [f"| {literal(name)} | {literal(number)} |" for name, number in lines]
+    right.markdown("\n".join([f"| {_('quantity')} | {_('value')} |", "| --- | --- |", *facts]))
 
 
 def is_demonstration(live: LiveTraining) -> bool:

@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from model.checkpoints.load import open_checkpoint
-from tests.app_reading import sent, sound
+from tests.app_reading import opened, sent, sound
 from tests.model.checkpoints.bridge.models import theirs
 from tests.viz.pages.checkpoints.reading_page import MATRIX, WEIGHTS, change, columns, page
 from tests.viz.small import write_small
@@ -215,3 +215,12 @@ def test_where_no_other_fits_a_sentence_says_so_and_nothing_is_compared(here):
     app = sound(before.set_value("other").run())
     assert not [each for each in app.info if each.value.startswith("No other")]
     assert [each.value for each in app.selectbox if each.key == "compare_b"] == ["one"]
+
+
+def test_a_pair_is_proposed_where_no_checkpoint_has_the_tensors_of_the_shown_model():
+    app = sound(opened("checkpoints", checkpoints_part="compare", language="en"))
+    button = app.button(key="pair_reverse_sort")
+    assert "tensors in both" in " ".join(each.value for each in app.caption)
+    sound(button.click().run())
+    assert (app.selectbox(key="compare_a").value, app.selectbox(key="compare_b").value) == ("reverse", "sort")
+    assert not [each for each in app.button if str(each.key).startswith("pair_")]
