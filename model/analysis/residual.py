@@ -113,7 +113,8 @@ def placements(
         MissingQuantityError: the model does not show its feed-forward network.
     """
     path = f"{block.before.partition('.')[0]}.layers.{block.layer}"
-    require(network, f"{path}.feed_forward.hidden")
+    if network.config.n_experts is None:
+        require(network, f"{path}.feed_forward.hidden")
     feed_forward = network.get_submodule(f"{path}.feed_forward")
     norm = network.get_submodule(f"{path}.feed_forward_block.norm")
     x, read = x[None], read[None]

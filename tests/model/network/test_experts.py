@@ -15,6 +15,8 @@ from transformers.models.switch_transformers.modeling_switch_transformers import
 from model.analysis.blocks import blocks, total_flops
 from model.analysis.experts import load
 from model.analysis.feed_forward import positions_apart, quantities
+from model.analysis.residual import blocks as residual_blocks
+from model.analysis.residual import placements
 from model.capture.interventions import RemovedExpert, read_changes
 from model.checkpoints.convert.to_huggingface import counterpart
 from model.data.datasets import IGNORED, Batch
@@ -179,3 +181,12 @@ def test_what_experts_cannot_do_is_said_in_a_sentence():
     settings = dataclasses.replace(TrainingSettings(steps=1), compile=True)
     with pytest.raises(ValueError, match="compile is on and the network has experts"):
         Trainer(network(n_experts=2), [0], [0], settings)  # type: ignore[arg-type]
+
+
+def test_the_norm_can_be_placed_otherwise_around_experts():
+    model = network(n_experts=3, norm_placement="pre")
+    trace = traced(model, ids=(SOURCE[:1], TARGET[:1]))
+    block = [each for each in residual_blocks(model.config, "encoder") if each.sublayer == "feed_forward"][1]
+    outputs = placements(model, block, trace[block.before], trace[block.read])
+    assert_close(outputs["pre"], trace[block.after])
+    assert not torch.allclose(outputs["wrong"], trace[block.after], atol=1e-2)

@@ -97,6 +97,7 @@ def router_map(inputs: Inputs, chosen: Chosen, quantity: str) -> Heatmap:
         words={"masked": Message("not chosen")},
         chosen=chosen.token,
         column=expert,
+        large=True,
     )
 
 

@@ -271,7 +271,7 @@ def unit_map(inputs: Inputs, chosen: Chosen) -> Heatmap:
         words={"masked": Message("this token does not go through this expert")},
         chosen=chosen.token,
         column=units.index(chosen.unit) if chosen.unit in units else -1,
-        large=True,
+        large=not chosen.expert,  # else the router's map is the page's large one
     )
 
 

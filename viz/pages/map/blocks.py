@@ -11,6 +11,7 @@ from model.analysis.experts import load
 from model.capture.trace import ATTENTION_PATHS
 from model.message import Message
 from model.network.config import TWO_STACKS
+from model.network.costs import active_parameters
 from viz.i18n.format import percent, significant, tokens
 from viz.i18n.messages import joined, labelled
 from viz.i18n.names import NO_PREDICTIONS, attention_title, page_title, scale_title
@@ -241,6 +242,7 @@ def summary(trace: Trace, model: TextModel, block_list: list[Block]) -> Said:
     }[config.norm_placement]
     facts = [
         (Message("parameters"), f"{model.network.parameter_count():,}"),
+        *([(Message("active for a token"), f"{active_parameters(config):,}")] if config.n_experts else []),
         *([(Message("in its file"), _in_file(int(model.training["in_file"])))] if "in_file" in model.training else []),
         *([(Message("in no block"), f"{rest:,}")] if (rest := elsewhere(model.network, block_list)) else []),
         (Message("matrix products"), flops_text(total_flops(trace, block_list))),
