@@ -97,6 +97,15 @@ function uncover({ panel, shown }, made) {
 /** @param {Area} one @param {Area} other */
 const same = (one, other) => one?.number === other?.number && one?.head === other?.head;
 
+const NARROW = 860; // as in model_map.css: the panel lies over the map, as long as a block is pointed at
+
+// The panel makes way once no pointer is on the map. A finger's block stays.
+/** @param {PlotRoot} root */
+function makeWay(root) {
+  const over = root.clientWidth <= NARROW && matchMedia("(hover: hover)").matches && !root.matches(":hover, :focus-within");
+  if (over && root.about) root.show(null);
+}
+
 /** @param {PlotRoot} root */
 function placeAreas(root) {
   const { areas, canvas, shown } = root;
@@ -118,6 +127,7 @@ function placeAreas(root) {
     made.className = area.head === null ? "block" : "head";
   });
   markShown(root);
+  makeWay(root);
 }
 
 /** @param {PlotRoot} root */
@@ -276,6 +286,7 @@ function buildMap(parentElement) {
   };
   root.open = (/** @type {Area} */ { number, head }) => root.tell("open", { block: number, head });
   root.panel.go.addEventListener("click", () => root.open(root.about));
+  root.addEventListener("pointerleave", () => makeWay(root));
   return root;
 }
 
