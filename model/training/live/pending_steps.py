@@ -16,6 +16,7 @@ from model.capture.hooks import original_class
 from model.inference.copies import alone, with_weights
 from model.inference.text_model import TextModel
 from model.network.attention import HeadProjection, TurnedProjection
+from model.network.experts import MixtureOfExperts
 from model.network.layers import TokenEmbedding
 from model.network.norms import NORMS
 from model.network.positions import LearnedPositions
@@ -236,5 +237,8 @@ class BatchedWeights:
 
 
 def can_be_several(network: nn.Module) -> bool:
-    """True if all modules with weights can read several sets of them."""
-    return all(not module._parameters or original_class(module) in READERS for module in network.modules())
+    """True if all modules with weights can read several sets of them; experts, who pick tokens of all texts, cannot."""
+    modules = list(network.modules())
+    if any(isinstance(module, MixtureOfExperts) for module in modules):
+        return False
+    return all(not module._parameters or original_class(module) in READERS for module in modules)

@@ -43,7 +43,7 @@ def several_of(count: int, **options):
 def test_each_example_is_read_with_weights_of_its_own(options):
     several, singles = several_of(3, **options)
     if not can_be_several(singles[0].network):
-        assert options.get("position") == "relative"
+        assert options.get("position") == "relative" or "n_experts" in options
         return
     chosen = probe(singles[0], "abcd")
     together = several.model.trace_tokens(chosen.source, chosen.target, 3)
@@ -72,6 +72,7 @@ def test_what_reads_its_weights_in_another_way_is_refused_and_not_read_wrongly()
     several, singles = several_of(2)
     assert can_be_several(singles[0].network)
     assert not can_be_several(start(material(), position="relative").network)
+    assert not can_be_several(start(material(), n_experts=2).network)
     other = copy.copy(singles[0].network)
     other.added = torch.nn.Conv1d(2, 2, 1)
     assert type(other.added) not in READERS
