@@ -1,4 +1,4 @@
-"""Light of a step: a token, a head, a cell or a control that its text speaks of, lit on the page."""
+"""Light of a step: a token, a head, a cell, a control or a figure that its text speaks of, lit on the page."""
 
 from __future__ import annotations
 
@@ -9,13 +9,16 @@ from model.capture.trace import AttentionKind
 from model.lessons.state import State, Subject
 from model.message import InputError
 
-KINDS = ("token", "head", "cell", "control")
+FIGURE = "figure"  # which is no brighter, and brought into sight
+KINDS = ("token", "head", "cell", "control", FIGURE)
 LONGEST = 60  # characters of a label
 
 
 @dataclass(frozen=True)
 class Light:
-    """Something that is lit up. what: the token as it is written, layer.head, query.key, or the control's label."""
+    """Something that is lit up. what: the token as it is written, layer.head, query.key, the control's label, or the
+    figure's name, as in the lines that its menu copies as Python.
+    """
 
     kind: str
     what: str
@@ -47,7 +50,7 @@ class Light:
         return int(first), int(second)
 
     def require(self, subject: Subject, state: State) -> None:
-        """What is lit up is there; of a control only the page knows.
+        """What is lit up is there; of a control or a figure only the page knows.
 
         Raises:
             ValueError: the texts have no such token or cell, or the model no such head.

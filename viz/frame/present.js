@@ -11,6 +11,8 @@ const OF_HEADS = 1.4; // of thumbnails, where large maps count more than the wor
 const LEAST = 1; // of a figure that is too high otherwise
 const MOST = 3.6; // of one that is low
 const PHONE = "(max-width: 640px)"; // no wider: a figure has the size that it has on the page, and is seen whole
+const HELD = "(max-width: 640px), (max-height: 500px)"; // in a hand, as in frame.css: a text is not read from the last row
+const OVERLAY = "(max-width: 768px)"; // no wider: the sidebar lies over the page, as Streamlit has it
 const FULL = 0.7; // of the window, from which a figure is not low
 const TRIES = 7; // of zooms until one fits
 const MARGIN = 24; // beside a figure, in pixels of the screen
@@ -199,17 +201,18 @@ function showText() {
   if (lesson.question) text.append(element("p", "line question", lesson.question));
   text.scrollTo(0, 0);
   text.tabIndex = 0;
-  fewer(text, 30);
+  const [most, least] = matchMedia(HELD).matches ? [19, 16] : [30, 24];
+  fewer(text, most, least);
 }
 
 /** @type {Record<string, "strong" | "em" | "code">} */
 const TAGS = { strong: "strong", emphasis: "em", code: "code" };
 
-// Type from this size down to 24 pixels until the text fits.
-/** @param {HTMLElement} node @param {number} size */
-function fewer(node, size) {
+// Type of this many pixels, or of fewer, until the text fits.
+/** @param {HTMLElement} node @param {number} size @param {number} least */
+function fewer(node, size, least) {
   node.style.fontSize = `${size}px`;
-  if (size > 24 && node.scrollHeight > node.clientHeight) fewer(node, size - 2);
+  if (size > least && node.scrollHeight > node.clientHeight) fewer(node, Math.max(least, size - 2), least);
 }
 
 // The figure of the page that comes, once it is there: the page is laid out behind a cover until then.
@@ -251,8 +254,15 @@ bus.addEventListener("lesson", () => {
 export function present(figure) {
   const first = figure ?? mainFigure();
   if (!first) return;
+  if (matchMedia(OVERLAY).matches) closeSidebar();
   if (!bar) begin();
   show(first);
+}
+
+// Which was opened for its menu, and would lie over the page afterwards.
+function closeSidebar() {
+  const sidebar = document.querySelector('[data-testid="stSidebar"]:not([data-collapsed="true"])');
+  sidebar?.querySelector('[data-testid="stSidebarCollapseButton"] button')?.click();
 }
 
 function begin() {

@@ -156,7 +156,9 @@ function build(parentElement) {
     fold(root);
   };
   bus.addEventListener("turned", turned);
-  const ends = [lightChips(root), attachHeader(root, parentElement), follow, () => bus.removeEventListener("turned", turned), ...root.reels.map((/** @type {any} */ { stop }) => stop)];
+  const show = () => turnFold(root);
+  bus.addEventListener("header", show); // by a lesson's text
+  const ends = [lightChips(root), attachHeader(root, parentElement), follow, () => bus.removeEventListener("turned", turned), () => bus.removeEventListener("header", show), ...root.reels.map((/** @type {any} */ { stop }) => stop)];
   root.stop = () => ends.forEach((end) => end());
   return root;
 }

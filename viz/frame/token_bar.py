@@ -93,6 +93,9 @@ def is_aside(stage: PageLayout | None) -> bool:
 def brief(session: Session) -> list[str]:
     """The texts, as the folded header has them."""
     written = session.generation.text if session.generation else session.traced[1]
+    if session.origin == "data" and session.target is not None:
+        tokenizer = session.model.target_tokenizer
+        written = tokenizer.decode([each for each in session.target.ids if each not in tokenizer.special])
     return [text[:BRIEF] for text in (session.traced[0], written) if text]
 
 

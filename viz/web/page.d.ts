@@ -183,7 +183,10 @@ interface LessonStep {
   count: number;
   title: string;
   question: string;
+  /** Beginnings of keys of the figure that it is about, see in_sight.py. */
+  figures: string[];
   place: string;
+  lights: LessonLight[];
   paragraphs: { number: number | null; spans: [string, string][] }[];
   go(step: number): void;
 }

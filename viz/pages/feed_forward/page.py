@@ -118,7 +118,8 @@ def page(model: TextModel) -> Views:
                 detail.caption(sentence)
             remove_button(removal, model, chosen)
             if table is not None:
-                detail.dataframe(table.style.format(significant, subset=list(table.columns[1:])), hide_index=True)
+                styled = table.style.format(significant, subset=list(table.columns[1:]))
+                detail.container(key=f"units_{view_name}").dataframe(styled, hide_index=True)
             every = partial(layer.unit_table, inputs, chosen, seen)
             if not used:
                 every = partial(experts.load_table, inputs, chosen, experts.file_loads(current_session()))

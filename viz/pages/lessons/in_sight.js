@@ -1,9 +1,11 @@
-// The figure that a step of a lesson is about, in sight above the lesson's text, where that lies over the page.
+// What a step of a lesson is about, in sight above the lesson's text, where that lies over the page: what it lights, the figure that
+// it names, that its question is answered by, or that its state asks for.
 
 import { bus } from "../../web/bus.js";
+import { lightOnPage } from "./lights.js";
 
 const NARROW = "(max-width: 1199px)"; // as in strip.css
-const PRESENTED = "(max-width: 900px)"; // as in frame.css: the text of a presented figure is below it
+const PRESENTED = "(max-width: 900px) and (max-aspect-ratio: 3/2)"; // as in frame.css: the text of a presented figure is below it
 const EVERY = 200; // milliseconds between looks for the figure of a page that is being made
 const LOOKS = 40;
 const STANDS = 3; // looks at which it has not moved
@@ -13,9 +15,28 @@ const AIR = 8; // pixels around it
 /** @returns {HTMLElement | undefined} */
 function figureOfPage() {
   const roots = [...bus.views.values()].map(({ parent }) => parent?.querySelector(".plot")).filter((root) => root?.isConnected && root.offsetWidth);
-  const here = roots.filter((root) => !root.getRootNode().host?.closest('[data-stale="true"]'));
+  const here = roots.filter(isHere);
   const area = (/** @type {HTMLElement} */ { offsetWidth, offsetHeight }) => offsetWidth * offsetHeight;
   return here.find((root) => root.shown?.header?.large) ?? here.sort((one, other) => area(other) - area(one))[0];
+}
+
+/** @param {HTMLElement} each */
+const isHere = (each) => !(each.getRootNode().host ?? each).closest('[data-stale="true"]');
+
+// What has a key that begins so: a view, or a place of the page.
+/** @param {string} beginning @returns {HTMLElement | undefined} */
+export function placeOf(beginning) {
+  const views = [...bus.views].filter(([key]) => key.startsWith(beginning)).map(([, { parent }]) => parent?.querySelector(".vitrine"));
+  const places = document.querySelectorAll(`.stMain [class*="st-key-${CSS.escape(beginning)}"]`);
+  return [...views, ...places].find((each) => each?.isConnected && each.offsetHeight && isHere(each));
+}
+
+// What the step is about: its figures come in turn, and what it lights after the one that it names.
+/** @param {LessonStep} lesson @returns {HTMLElement | undefined} */
+function subjectOf({ figures, lights }) {
+  const named = lights.some(({ kind }) => kind === "figure");
+  const lit = named ? undefined : lightOnPage(lights);
+  return lit ?? figures.map(placeOf).find(Boolean) ?? figureOfPage();
 }
 
 // A figure that is higher than there is room for is seen from its canvas on.
@@ -25,7 +46,7 @@ function scrollTo(figure, main, text) {
   const room = text.getBoundingClientRect().top - above - 2 * AIR;
   const { top, bottom, height } = figure.getBoundingClientRect();
   if (top >= above && bottom <= above + room + 2 * AIR) return;
-  const canvas = figure.querySelector("canvas")?.getBoundingClientRect().top ?? top;
+  const canvas = figure.matches(".plot") ? (figure.querySelector("canvas")?.getBoundingClientRect().top ?? top) : top;
   main.scrollTop += (height <= room ? top : canvas) - above - AIR;
 }
 
@@ -33,32 +54,41 @@ function scrollTo(figure, main, text) {
 export function measureText() {
   const presented = document.querySelector(".presented_text");
   const text = /** @type {HTMLElement | null} */ (presented ?? document.querySelector(".st-key-lesson_panel"));
-  const covered = text && matchMedia(presented ? PRESENTED : NARROW).matches ? text.offsetHeight : 0;
+  const covered = text && matchMedia(presented ? PRESENTED : NARROW).matches ? innerHeight - text.getBoundingClientRect().top : 0;
   if (covered === (bus.covered ?? 0)) return;
   bus.covered = covered;
+  document.documentElement.style.setProperty("--covered", `${covered}px`);
   dispatchEvent(new Event("resize"));
 }
+
+// A presented figure is alone in the window: nothing is to be scrolled to.
+const isPresenting = () => ["data-presenting", "data-presenting-wait"].some((name) => document.documentElement.hasAttribute(name));
+
+// A training is on its way to the step.
+const isAwaited = () => Boolean(bus.views.get("lesson_training")?.parent.textContent?.trim());
 
 let looking = 0;
 const stop = () => clearInterval(looking);
 for (const name of ["pointerdown", "wheel", "keydown"]) addEventListener(name, stop, { capture: true, passive: true });
 
 // The step's text from its beginning, and then its figure; whoever touches the page scrolls it from then on.
-export function showStep() {
+/** @param {LessonStep} lesson */
+export function showStep(lesson) {
   stop();
   const text = document.querySelector(".st-key-lesson_panel");
   text?.scrollTo(0, 0);
   const main = document.querySelector(".stMain");
-  if (!text || !main || !matchMedia(NARROW).matches) return;
+  if (!text || !main || !matchMedia(NARROW).matches || isPresenting()) return;
   measureText();
   let [looks, stood, before] = [0, 0, ""];
   looking = Number(setInterval(() => {
     measureText();
-    const figure = document.documentElement.hasAttribute("data-turned") ? undefined : figureOfPage();
+    if (isPresenting()) return stop();
+    const figure = document.documentElement.hasAttribute("data-turned") ? undefined : subjectOf(lesson);
     const place = figure ? `${figure.getBoundingClientRect().top} ${figure.offsetHeight}` : "";
     stood = figure && place === before ? stood + 1 : 0;
     before = place;
     if (figure && stood === STANDS) scrollTo(figure, main, text);
-    if (++looks > LOOKS) stop();
+    if (!isAwaited() && ++looks > LOOKS) stop();
   }, EVERY));
 }

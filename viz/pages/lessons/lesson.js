@@ -24,6 +24,10 @@ function button(parent, name, act) {
 function build(parentElement) {
   const root = newRoot(parentElement, "lesson_acts");
   root.fold = button(root, "fold", () => foldText(root, !document.documentElement.toggleAttribute("data-lesson-folded")));
+  // Of a phone, where the header is folded, and there is room for few buttons.
+  root.header = button(root, "header", () => bus.dispatchEvent(new Event("header")));
+  root.more = button(root, "more", () => root.more.setAttribute("aria-expanded", root.classList.toggle("all")));
+  root.more.setAttribute("aria-expanded", false);
   root.present = button(root, "present", () => bus.dispatchEvent(new Event("present")));
   root.notes = button(root, "notes", () => window.open(linkHere({ notes: "1" }), "vitrine_notes", "width=900,height=760"));
   root.link = buildLink("act link", (address) => root.trigger("code", address));
@@ -43,6 +47,7 @@ function build(parentElement) {
     bus.removeEventListener("presented", measureText);
     showLights([]);
     bus.covered = 0;
+    document.documentElement.style.removeProperty("--covered");
     dispatchEvent(new Event("resize"));
     if (bus.lesson?.root === root) bus.lesson = undefined;
     bus.dispatchEvent(new Event("lesson"));
@@ -91,13 +96,14 @@ export default function ({ data, parentElement, setTriggerValue }) {
   root.go = (/** @type {number} */ step) => {
     if (step >= 0 && step < data.count && step !== data.step) setTriggerValue("go", step);
   };
-  for (const name of ["present", "notes", "worksheet"]) write(root[name], words[name]);
+  for (const name of ["header", "more", "present", "notes", "worksheet"]) write(root[name], words[name]);
   root.notes.hidden = !data.notes;
   foldText(root, !document.documentElement.hasAttribute("data-lesson-folded"));
   root.link.show(words.link, data.code);
   showLights(data.lights);
-  if (before?.step !== data.step || before?.lesson !== data.lesson) showStep();
-  bus.lesson = { ...data, root, go: root.go };
+  /** @type {LessonStep} */
+  const lesson = (bus.lesson = { ...data, root, go: root.go });
+  if (before?.step !== data.step || before?.lesson !== data.lesson) showStep(lesson);
   if (before?.step !== data.step || before?.lesson !== data.lesson || before?.question !== data.question) {
     bus.dispatchEvent(new Event("lesson"));
     root.tell();

@@ -28,6 +28,16 @@ const PLACES = {
   },
 };
 
+// The first thing of a step's lights that stands on the page itself, and not in its header or beside it.
+/** @param {LessonLight[]} lights @returns {HTMLElement | undefined} */
+export function lightOnPage(lights) {
+  const all = lights.filter(({ kind }) => kind in PLACES).flatMap(({ kind, what }) => PLACES[kind](what));
+  return all.find((each) => {
+    const host = each.getRootNode().host ?? each;
+    return each.offsetHeight && host.closest(".stMain") && !host.closest('.st-key-input_bar, .st-key-lesson_panel, [data-stale="true"]');
+  });
+}
+
 const lit = new Set(); // elements that have a ring
 
 /** @param {LessonLight[]} lights */

@@ -23,6 +23,7 @@ from viz.i18n.format import as_sentence, in_turn, literal, sides, significant, t
 from viz.i18n.messages import in_language
 from viz.pages.lessons import before, trained_state
 from viz.pages.lessons.class_bars import bars
+from viz.pages.lessons.in_sight import figures_of
 from viz.pages.lessons.page_choices import HIDE, PLACED, TRAINED, clear_choices
 from viz.pages.lessons.shelf import lesson_named
 from viz.render.grouping import first_of
@@ -258,10 +259,13 @@ def step_data(lesson: Lesson, number: int, question: str) -> dict[str, Any]:
         "question": question,
         "find": step.question.kind if question and step.question and step.question.kind in FINDABLE else "",
         "paragraphs": paragraphs_data(step.paragraphs),
+        "figures": figures_of(step, state_of(lesson, number)),
         "lights": [{"kind": each.kind, "what": each.what} for each in step.lights],
         "notes": any(each.notes or each.minutes for each in lesson.steps),
         "code": wanted_code(),
         "words": {
+            "header": _("Header"),
+            "more": _("More"),
             "present": _("Present"),
             "notes": _("Notes"),
             "link": link_words(_("Link to this step")),

@@ -5,7 +5,7 @@ import { unpack } from "../../web/bytes.js";
 import { cleared, element, ending, newRoot, placeIn, shorten, write } from "../../web/elements.js";
 import { about, significant } from "../../web/numbers.js";
 import { DIFFERENCE, HUE } from "../../web/colours.js";
-import { hold, hover } from "../../web/bus.js";
+import { bus, hold, hover } from "../../web/bus.js";
 import { shown } from "../../web/chips.js";
 import { buildPlot, showPlot } from "../../web/plot.js";
 import { arrangeMap, covered, isAttention, sidesOf, SPACE } from "./map_layout.js";
@@ -90,7 +90,7 @@ function newArea(root) {
 // What was touched in sight, where the panel has come to lie over it.
 /** @param {PlotRoot} root @param {HTMLElement} made */
 function uncover({ panel, shown }, made) {
-  made.style.scrollMargin = `${shown.header.covered + 8}px 0 ${panel.offsetHeight + 8}px`;
+  made.style.scrollMargin = `${shown.header.covered + 8}px 0 ${panel.offsetHeight + (bus.covered ?? 0) + 8}px`;
   made.scrollIntoView({ block: "nearest" });
 }
 

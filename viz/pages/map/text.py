@@ -109,14 +109,18 @@ def position_name(config: TransformerConfig) -> str:
 def lines(block: Block, config: TransformerConfig) -> list[tuple[str, str]]:
     """Shapes, weights and costs of a block."""
     memory = (
-        Message("keys, values from the encoder") if block.kind == "cross-attention" else Message("keys, values from")
+        Message("keys, values from the encoder")
+        if block.kind == "cross-attention"
+        else Message("input of keys, values")
     )
     memory = Message("annotations from the encoder") if config.kind == "recurrent" else memory
     names = {
         "ids": Message("token ids"),
         "stream": Message("input"),
         "written": Message("what the block writes"),
-        "queries": Message("queries from") if block.kind == "self-attention" else Message("queries from the decoder"),
+        "queries": Message("input of queries")
+        if block.kind == "self-attention"
+        else Message("queries from the decoder"),
         "memory": memory,
     }
     facts: list[tuple[str, str]] = [(names[role], shape_text(shape)) for role, shape in block.inputs.items()]

@@ -146,7 +146,8 @@ def show_forms(model: TextModel, stack: str, choices: ChoiceRow) -> Views:
 
         def rest() -> None:
             pick_norm(picker, paths, row)
-            table.dataframe(frame.style.format(norm_forms.digits(frame)), hide_index=True)
+            listed = table.container(key="norm_forms")
+            listed.dataframe(frame.style.format(norm_forms.digits(frame)), hide_index=True)
             data_table(Part.DATA, lambda: frame, "norm-forms", place=data, parts=parts)
 
         return rest
