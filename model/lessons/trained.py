@@ -8,9 +8,12 @@ from typing import NamedTuple
 
 from model.data.sources import TrainingData
 from model.lessons.state import State, Subject
+from model.runtime.locks import Lock
 from model.training.demonstration import DEMONSTRATIONS
 from model.training.live.frame_recorder import right_answer
 from model.training.live.recorded_trainer import RecordedTrainer
+
+_lock = Lock("rehearsal")
 
 
 class Rehearsal(NamedTuple):
@@ -36,19 +39,27 @@ def rehearsal(name: str) -> Rehearsal:
     return Rehearsal(RecordedTrainer(model, material, demonstration.settings, probe), material)
 
 
+def with_texts(state: State) -> State:
+    """The state with the texts that its page shows: the target is the right answer."""
+    assert state.trained is not None
+    name, _step = state.trained
+    source = state.parameters.get("source", DEMONSTRATIONS[name].text)
+    answer = right_answer(rehearsal(name).material, source)
+    texts = {"source": source, **({"target": answer} if answer else {})}
+    return State(state.page, {**texts, **state.parameters})
+
+
 def trained_subject(state: State) -> Subject:
-    """Model of a demonstration after the state's step, on its texts; the target is the right answer, as on the page.
+    """Model of a demonstration after the state's step, on its texts.
 
     Raises:
         ValueError: the model cannot read the texts, or lacks what the state shows.
     """
     assert state.trained is not None
     name, step = state.trained
-    training = rehearsal(name)
-    training.go_to(step)
-    view = training.recorded.look()
-    source = state.parameters.get("source", DEMONSTRATIONS[name].text)
-    answer = right_answer(training.material, source)
-    texts = {"source": source, **({"target": answer} if answer else {})}
-    subject = Subject.of(view.model, State(state.page, {**texts, **state.parameters}))
-    return replace(subject, run=training.recorded.run)
+    with _lock:
+        training = rehearsal(name)
+        training.go_to(step)
+        view = training.recorded.look()
+        subject = Subject.of(view.model, with_texts(state))
+        return replace(subject, run=training.recorded.run)

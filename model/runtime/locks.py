@@ -18,6 +18,7 @@ ORDER = (
     "opened checkpoints",
     "training of a key",
     "registry",
+    "rehearsal",
     "turns",
     "job",
     "choices",

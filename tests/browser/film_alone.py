@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -51,7 +50,7 @@ class ShownFilm:
         mount(self.page, "pages/training/film", data, 1200)
 
     def strip(self, step: int = 0, runs: Mapping[str, Any] = {}) -> None:
-        film, frames = film_data(SimpleNamespace(current=self.own.run), self.sent)  # type: ignore[arg-type]
+        film, frames = film_data(self.own.run, self.sent)
         header = {**STRIP, "film": film and {**film, "runs": runs}, "step": step}
         mount(self.page, "frame/training_strip", pack(header, frames), 1200)
 

@@ -37,7 +37,7 @@ def test_in_a_sandbox_steps_turn_questions_answer_heads_enlarge_and_values_are_s
     page.on("dialog", lambda dialog: (errors.append(dialog.message), dialog.dismiss()))
     page.goto((tmp_path / "slides.html").as_uri())
     lesson = page.frame_locator("iframe")
-    expect(lesson.locator("nav span")).to_have_text("step 1 of 3")
+    expect(lesson.locator("nav span")).to_have_text("step 1 of 4")
     expect(lesson.locator("section:visible")).to_have_count(1)
 
     question = document.more[lesson_file.MODULE]["questions"][0]
@@ -48,19 +48,24 @@ def test_in_a_sandbox_steps_turn_questions_answer_heads_enlarge_and_values_are_s
     options.nth(question["right"]).click()
     expect(lesson.locator("section:visible .said")).to_have_text(question["said"]["right"])
 
-    heading = lesson.locator(".heatmap .heading b")
+    heading = lesson.locator(".heatmap .heading b:visible")
     expect(heading).to_have_text("Layer 1, head 1")
-    lesson.locator(".heads .head").nth(1).click()
+    lesson.locator(".heads .head:visible").nth(1).click()
     expect(heading).to_have_text("Layer 1, head 2")
-    lesson.locator(".heatmap canvas").hover(position={"x": 150, "y": 200})
-    expect(lesson.locator(".heatmap .tip")).to_contain_text(re.compile(r"weight [\d.]+"))
-    lesson.locator("summary").first.click()
-    expect(lesson.locator("details math").first).to_be_visible()
+    lesson.locator(".heatmap canvas:visible").hover(position={"x": 150, "y": 200})
+    expect(lesson.locator(".heatmap .tip:visible")).to_contain_text(re.compile(r"weight [\d.]+"))
+    lesson.locator("summary:visible").first.click()
+    expect(lesson.locator("details math:visible").first).to_be_visible()
 
     lesson.get_by_role("button", name="Next step").click()
     expect(heading).to_be_visible()  # the figures of the same state come along
     page.keyboard.press("ArrowRight")
-    expect(lesson.locator("section:visible")).to_contain_text("This step is of a model in training")
-    expect(lesson.locator("nav span")).to_have_text("step 3 of 3 · 0 of 1 right at the first guess, without a hint")
+    film = lesson.locator(".training-film:visible")
+    expect(film.locator(".standing")).to_contain_text("step 6")
+    film.locator(".step.back").click()
+    expect(film.locator(".standing")).to_contain_text("step 5")
+    lesson.get_by_role("button", name="Next step").click()
+    expect(heading).to_have_text("Layer 2, head 4")
+    expect(lesson.locator("nav span")).to_have_text("step 4 of 4 · 0 of 1 right at the first guess, without a hint")
     context.close()
     assert not errors

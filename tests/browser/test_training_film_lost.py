@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import pytest
 from playwright.sync_api import expect
 
@@ -27,7 +25,7 @@ def test_new_frames_are_added_and_a_gap_is_noticed(shown):
     shown.strip()
     expect(shown.film).to_have_attribute("data-step", str(shown.own.steps_done))  # it follows
     shown.own.step()
-    film_data(SimpleNamespace(current=shown.own.run), shown.sent)  # type: ignore[arg-type]  # this message is lost
+    film_data(shown.own.run, shown.sent)  # this message is lost
     shown.own.step()
     shown.strip()
     assert shown.page.evaluate("window.rows")[-1][0] == "again"

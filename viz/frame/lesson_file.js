@@ -1,12 +1,14 @@
 // A lesson in a file: one step at a time with its figures, and its question, which is answered by what the model said when the
-// file was made. Nothing here asks a server.
+// file was made. The film of a training stands at the step of the lesson's. Nothing here asks a server.
 
+import { bus } from "../web/bus.js";
 import { element, write } from "../web/elements.js";
+import { goToFrame, nearestFrame } from "../web/film_store.js";
 
 /**
  * @typedef {{ sentence: string, options: string[], right: number | null, value: number | null, tolerance: number,
  *   said: Record<"right" | "wrong" | "shown", string>, hints: string[] }} FileQuestion
- * @typedef {{ groups: number[], questions: (FileQuestion | null)[], words: Record<string, string> }} LessonFile
+ * @typedef {{ groups: number[], steps: (number | null)[], questions: (FileQuestion | null)[], words: Record<string, string> }} LessonFile
  */
 
 const MOST = 9; // options that stand as buttons
@@ -94,7 +96,7 @@ function formOf(field, words, answer) {
 }
 
 /** @param {LessonFile} lesson */
-export function begin({ groups, questions, words }) {
+export function begin({ groups, steps: trained, questions, words }) {
   const steps = [...document.querySelectorAll("section")];
   const [back, ahead] = document.querySelectorAll("nav button");
   const count = document.querySelector("nav span");
@@ -108,6 +110,8 @@ export function begin({ groups, questions, words }) {
     const group = figures.get(groups[now]);
     if (group && group.parentElement !== place) place.append(group);
     steps.forEach((step, index) => (step.hidden = index !== now));
+    const at = trained[groups[now]];
+    if (bus.film && at !== null) goToFrame(nearestFrame(at));
     back.disabled = !now;
     ahead.disabled = now === steps.length - 1;
     const right = [...firsts.values()].filter(Boolean).length;
@@ -119,7 +123,7 @@ export function begin({ groups, questions, words }) {
   ahead.addEventListener("click", () => show(now + 1));
   addEventListener("keydown", (event) => {
     const used = event.defaultPrevented || event.altKey || event.ctrlKey || event.metaKey;
-    if (used || /** @type {Element} */ (event.target).closest?.("input, select, canvas, summary, [data-view]")) return;
+    if (used || /** @type {Element} */ (event.target).closest?.("input, select, canvas, [data-view]")) return;
     if (["ArrowRight", "PageDown"].includes(event.key)) show(now + 1);
     else if (["ArrowLeft", "PageUp"].includes(event.key)) show(now - 1);
   });

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import html
+import json
 import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,9 @@ import streamlit as st
 from markdown_it import MarkdownIt
 
 from model.lessons.state import Subject
+from model.lessons.trained import trained_subject
 from viz.frame.page_figures import PageFigures, page_figures, saved_words
+from viz.frame.trained_figures import saved_film, trained_figures
 from viz.i18n.catalogue import _, speaking
 from viz.i18n.errors import translate_error
 from viz.i18n.format import as_sentence, formula_in_language, in_turn
@@ -50,6 +53,8 @@ def lesson_document(lesson: Lesson, language: str, open_model: Open) -> Document
     """Document of a lesson in the language of its reader."""
     with speaking(language):
         groups: dict[str, Group] = {}
+        film: dict[str, Any] | None = None
+        longest = 0
         body, places, questions = [f"<header><b>{html.escape(lesson.title)}</b></header>"], [], []
         for number, step in enumerate(lesson.steps):
             state = state_of(lesson, number)
@@ -57,18 +62,23 @@ def lesson_document(lesson: Lesson, language: str, open_model: Open) -> Document
             if not known:
                 groups[state.address] = Group.of(state, lesson, language, open_model, f"{len(groups)}.")
             place, group = list(groups).index(state.address), groups[state.address]
+            run = group.subject.run if group.subject else None
+            if run is not None and len(run.film) > longest:  # an earlier step forgets what came behind it
+                film, longest = saved_film(run), len(run.film)
             body.append(step_html(step.title, markdown(step.paragraphs), "" if known else group.element(place)))
             questions.append(None if step.question is None else group.question(step.question))
             places.append(place)
         body.append(nav())
-        choices, left = fitting([choice for group in groups.values() for choice in group.choices])
+        room = MOST - len(json.dumps(film))
+        choices, left = fitting([choice for group in groups.values() for choice in group.choices], room)
         if left:
             sentence = _("To stay below 5 MB, not every head can be chosen here.")
             body.append(f"<footer>{html.escape(sentence)}</footer>")
-        more = {MODULE: {"groups": places, "questions": questions, "words": lesson_words()}}
+        steps = [group.step for group in groups.values()]
+        more = {MODULE: {"groups": places, "steps": steps, "questions": questions, "words": lesson_words()}}
         views = [view for group in groups.values() for view in group.views]
         style = STYLE.read_text("utf-8")
-        return Document(lesson.title, "".join(body), views, language, choices, more, style, saved_words())
+        return Document(lesson.title, "".join(body), views, language, choices, more, film, style, saved_words())
 
 
 def lesson_words() -> dict[str, str]:
@@ -87,20 +97,23 @@ def lesson_words() -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Group:
-    """Figures of a state, with what clicks on them show. lacking: a sentence where there are none."""
+    """Figures of a state, with what clicks on them show. lacking: a sentence where there are none. step: of the
+    training that its model is in; None: it is in none.
+    """
 
     views: list[DrawnView]
     choices: list[tuple[str, str, bytes]]
     abouts: list[tuple[str, About]]
     subject: Subject | None = None
     lacking: str = ""
+    step: int | None = None
 
     @classmethod
     def of(cls, state: State, lesson: Lesson, language: str, open_model: Open, before: str) -> Group:
         """Group of a state, its keys behind `before`."""
-        if "training" in state.parameters:
-            return cls([], [], [], lacking=_("This step is of a model in training: Vitrine shows it."))
         try:
+            if state.trained:
+                return cls.of_training(state, language, before)
             model = open_model(state.parameters.get("model", lesson.model))
             page = page_figures(model, state, language, choices=True)
         except ValueError as error:
@@ -108,6 +121,13 @@ class Group:
         if not page.views:
             return cls([], [], [], lacking=_("This page has nothing that a file can show: Vitrine shows it."))
         return cls.of_page(page, before)
+
+    @classmethod
+    def of_training(cls, state: State, language: str, before: str) -> Group:
+        """Group of a state whose model is trained for it, here and now, from the seed that it always has."""
+        subject = trained_subject(state)
+        page = trained_figures(state, subject, language)
+        return replace(cls.of_page(page, before), subject=subject, step=state.trained and state.trained[1])
 
     @classmethod
     def of_page(cls, page: PageFigures, before: str) -> Group:
@@ -196,9 +216,8 @@ def plain(text: str) -> str:
     return html.unescape(re.sub("<[^>]*>", "", MARKDOWN.renderInline(text)))
 
 
-def fitting(choices: list[tuple[str, str, bytes]]) -> tuple[list[tuple[str, str, bytes]], bool]:
-    """As many choices as there is room for, from the first; whether some are left out."""
-    room = MOST
+def fitting(choices: list[tuple[str, str, bytes]], room: int) -> tuple[list[tuple[str, str, bytes]], bool]:
+    """As many choices as there is room for, in bytes, from the first; whether some are left out."""
     for number, (click, key, data) in enumerate(choices):
         room -= 4 * len(data) // 3 + len(click) + len(key) + 40
         if room < 0:

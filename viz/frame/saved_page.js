@@ -116,6 +116,16 @@ function fitFrame() {
   }
 }
 
+// In a frame, of slides perhaps: Escape gives the keys back to the page around it, whose arrows turn the slides again.
+function giveKeysBack() {
+  if (parent === window) return;
+  addEventListener("keydown", (event) => {
+    if (event.key !== "Escape" || event.defaultPrevented) return;
+    /** @type {HTMLElement | null} */ (document.activeElement)?.blur();
+    parent.focus();
+  });
+}
+
 /** @type {Record<string, any>} */
 const ARRAYS = { Uint8Array, Int32Array, Float32Array };
 
@@ -135,6 +145,7 @@ function playAgain({ at, frames, ...rest }) {
 /** @param {Record<string, Component["default"]>} shows @param {Record<string, (data: any) => void>} [begins] */
 export function showAgain(shows, begins = {}) {
   fitFrame();
+  giveKeysBack();
   if (python) bus.python = python;
   if (film) playAgain(film);
   addEventListener("load", async () => {

@@ -199,10 +199,11 @@ def strip(session: Session, model: TextModel, trained: bool) -> View:
         plan = session.cached(PLAN, (model, language()), partial(training.plan_words, model))
         sizes = training.batch_sizes(session, None, training.usual_plan(model).settings)
         training.prepare_ahead(model)
-    film, frames = film_data(current, session.training.film_cursor, by_channel() or not session.channels)
-    if film and current and current.current:
+    run = current.current if current else None
+    film, frames = film_data(run, session.training.film_cursor, by_channel() or not session.channels)
+    if film and run:
         spare_imports()
-        runs = merged_in(session, current.current.film)
+        runs = merged_in(session, run.film)
         film["runs"] = {side: {"firsts": each.firsts, "labels": each.labels} for side, each in runs.items()}
     own = current is None or training.is_own(session, current)
     header = strip_data(current, refused, plan, own, sizes, other)

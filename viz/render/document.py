@@ -49,8 +49,8 @@ class Document:
     """Document in a language. body: its HTML, in which every view has its `place`. views: what is drawn there.
 
     choices: by a click, views' bytes by their keys, see `viz.state.saved_page`. more: data of further modules, by their
-    paths; each exports `begin(data)`. tall: CSS pixels of the window that a figure may count on, where the frame around
-    the document is as high as what is in it.
+    paths; each exports `begin(data)`. film: of a training, for the views that follow one. tall: CSS pixels of the
+    window that a figure may count on, where the frame around the document is as high as what is in it.
     """
 
     title: str
@@ -59,6 +59,7 @@ class Document:
     language: str = "en"
     choices: Iterable[tuple[str, str, bytes]] = ()
     more: Mapping[str, Any] = field(default_factory=dict)
+    film: Mapping[str, Any] | None = None
     style: str = ""
     words: Mapping[str, str] = field(default_factory=dict)
     tall: int = 0
@@ -95,7 +96,13 @@ class Document:
             {"key": each.key, "name": each.component.name, "bytes": base64.b64encode(each.data).decode()}
             for each in self.views
         ]
-        return {"views": views, "choices": choices, "words": dict(self.words), "more": dict(self.more)}
+        return {
+            "views": views,
+            "choices": choices,
+            "words": dict(self.words),
+            "more": dict(self.more),
+            "film": self.film,
+        }
 
     def _script(self) -> str:
         names = dict.fromkeys(each.component.name for each in self.views)

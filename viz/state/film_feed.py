@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from model.training.live.film import Film
-    from model.training.live.live_training import LiveTraining
+    from model.training.live.runs import Run
 
 MOST = 20 << 20  # bytes of attention in the browser
 
@@ -34,15 +34,12 @@ class FilmCursor:
         self.edition, self.steps, self.tokens = edition, set(), set()
 
 
-def film_data(
-    live: LiveTraining | None, sent: FilmCursor, more: bool = True
-) -> tuple[dict[str, Any] | None, list[NDArray[Any]]]:
+def film_data(run: Run | None, sent: FilmCursor, more: bool = True) -> tuple[dict[str, Any] | None, list[NDArray[Any]]]:
     """Parts of the film that the browser lacks, noted as sent: a header, and of each frame its step, attention, loss,
     tokens, probabilities and norms. None while there is no film; without `more`, of what is sent already no frame.
     """
     from model.training.live.frame_recorder import LOSS, NORMS, PROBABILITIES, TOKENS
 
-    run = live.current if live else None
     if run is None or not len(run.film) or not (more or sent.edition == run.film.edition):
         return None, []
     film = run.film

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import math
 import re
 from functools import cache
 from html.parser import HTMLParser
 
+import numpy as np
 import pytest
 
 from model.checkpoints.load import open_checkpoint
 from model.lessons.lesson import Lesson, read_lesson
+from model.lessons.state import State
+from model.lessons.trained import trained_subject
 from viz.frame import lesson_file
 from viz.frame.lesson_file import fitting, formula_html, lesson_document, plain, text_html
 from viz.frame.python_code import ROOT
@@ -48,7 +53,20 @@ hints: [one, two]
 ## Trained
 
 ```state
-/attention?training=reverse&training_step=20
+/training?training_part=curves&training=reverse&training_step=6
+```
+
+```question
+kind: step
+of: loss
+value: 99.5
+hints: [one, two]
+```
+
+## Its map
+
+```state
+/attention?attention=cross&training=reverse&training_step=3
 ```
 """
 
@@ -83,7 +101,7 @@ def document(lesson):
 
 
 def test_its_questions_have_the_models_answers(document):
-    asked, second, third = document.more[lesson_file.MODULE]["questions"]
+    asked, second, third, _none = document.more[lesson_file.MODULE]["questions"]
     trace = opened("reverse").trace_generated(opened("reverse").source_tokens("hello"))[0]
     weights = trace.attention("cross")[0, 0, 2]
     best = trace.source_tokens[int(weights.argmax())]
@@ -93,17 +111,18 @@ def test_its_questions_have_the_models_answers(document):
     assert f"{float(weights.max()):.3g}" in asked["said"]["shown"]
     assert asked["hints"] == ["a nudge", HOSTILE]
     assert second["right"] is not None
-    assert third is None
+    assert third["value"] == 1
+    assert third["said"]["wrong"] == "Not so. It is step 1."
 
 
 def test_a_state_is_drawn_once_and_what_a_file_cannot_show_says_so(document):
-    assert document.more[lesson_file.MODULE]["groups"] == [0, 0, 1]
-    assert document.body.count('<div class="group"') == 2
-    assert document.body.count("<section>") == 3
-    assert "This step is of a model in training" in document.body
+    assert document.more[lesson_file.MODULE]["groups"] == [0, 0, 1, 2]
+    assert document.body.count('<div class="group"') == 3
+    assert document.body.count("<section>") == 4
     keys = [view.key for view in document.views]
-    assert keys == ["0.heads", "0.head_large", "0.stages"]
-    assert {click.split(" ")[0] for click, _key, _data in document.choices} == {"0.heads"}
+    trained = ["1.curves_loss", "1.training_film", "2.heads", "2.head_large", "2.stages"]
+    assert keys == ["0.heads", "0.head_large", "0.stages", *trained]
+    assert {click.split(" ")[0] for click, _key, _data in document.choices} == {"0.heads", "2.heads"}
     assert {key for _click, key, _data in document.choices} <= set(keys)
 
 
@@ -119,11 +138,22 @@ def test_nothing_of_its_text_is_run_and_it_asks_nobody(document):
     assert numbers["more"][lesson_file.MODULE]["questions"][0]["hints"][1] == HOSTILE
 
 
-def test_what_clicks_show_is_left_out_where_there_is_no_room(monkeypatch):
+def test_a_step_in_training_has_the_film_of_its_run_and_stands_at_its_step(document):
+    film = json.loads(json.dumps(document.film))
+    assert film["steps"] == list(range(7))
+    assert [step for step, _frame in film["frames"]] == film["steps"]
+    assert document.more[lesson_file.MODULE]["steps"] == [None, 6, 3]
+    first, weights = film["kinds"]["cross"]["first"], film["frames"][6][1]["weights"]
+    size = math.prod(film["kinds"]["cross"]["shape"])
+    drawn = np.frombuffer(base64.b64decode(weights[1]), np.uint8)[first : first + size]
+    trace = trained_subject(State("training", {"training": "reverse", "training_step": "6"})).trace
+    np.testing.assert_allclose(drawn / 255, trace.attention("cross").numpy().ravel(), atol=0.6 / 255)
+
+
+def test_what_clicks_show_is_left_out_where_there_is_no_room():
     choices = [(f"heads head {number}", "head_large", b"0" * 300) for number in range(4)]
-    assert fitting(choices) == (choices, False)
-    monkeypatch.setattr(lesson_file, "MOST", 1000)
-    assert fitting(choices) == (choices[:2], True)
+    assert fitting(choices, 10_000) == (choices, False)
+    assert fitting(choices, 1000) == (choices[:2], True)
 
 
 def test_literal_markdown_is_the_text_that_it_shows():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -19,11 +18,11 @@ class Browser:
     """What film_store.js keeps of all that comes."""
 
     def __init__(self, own: Any) -> None:
-        self.live, self.sent = SimpleNamespace(current=own.run), FilmCursor()
+        self.run, self.sent = own.run, FilmCursor()
         self.edition, self.frames, self.names = 0, {}, {}
 
     def receive(self) -> int:
-        header, arrays = film_data(self.live, self.sent)
+        header, arrays = film_data(self.run, self.sent)
         if header["edition"] != self.edition:
             self.edition, self.frames, self.names = header["edition"], {}, {}
         self.frames |= {int(step): row for step, *row in zip(*arrays, strict=True)}

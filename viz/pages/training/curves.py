@@ -33,7 +33,6 @@ from viz.ui.parts import Drawing, Views, no_views
 if TYPE_CHECKING:
     from model.capture.trace import AttentionKind
     from model.inference.text_model import TextModel
-    from model.training.live.live_training import LiveTraining
     from model.training.live.runs import Run
 
 GROUP, SMOOTHING, AXES = "curves", "smoothing", "axes"  # in the address
@@ -132,7 +131,7 @@ def page() -> Views:
         if row.rest:
             row.rest.download_button("CSV", lambda: table_of(live.runs), "curves.csv", "text/csv", key="curves_csv")
     look = Look(float(keep), scale != "linear", scale == "log-log")
-    known = charts_of(live, group, kind)
+    known = charts_of(live.runs, run, group, kind)
     columns = min(4, max(2, len(known))) if group == "heads" else 2
     lines = (st.columns(columns, gap="medium") for _line in range(0, len(known), columns))
     places = dict(zip(known, (place for line in lines for place in line), strict=False))
@@ -140,10 +139,11 @@ def page() -> Views:
     def views(_model: TextModel) -> Drawing:
         session = current_session()
         current = live.current
-        charts, table = charts_of(live, group, kind), Table(live.runs)
+        charts = charts_of(live.runs, current, group, kind) if current else {}
         if current is None or set(charts) != set(places):  # of another run
             session.rerun_requested = True
         else:
+            table = Table(live.runs)
             yield [
                 (places[title], view(f"curves_{title}", curve_chart(title, lines, table, look, current)))
                 for title, lines in charts.items()
@@ -177,16 +177,13 @@ def part_name(path: str) -> str:
     return joined(" ", *(str(int(part) + 1) if part.isdigit() else words.get(part, part) for part in parts))
 
 
-def charts_of(live: LiveTraining, group: str, kind: AttentionKind) -> dict[str, list[Line]]:
-    """The lines of each chart of a group, by the charts' titles; nothing before the first run."""
-    run = live.current
-    if run is None:
-        return {}
-    parent = next((other for other in live.runs if other.number == run.parent), None)
+def charts_of(runs: Sequence[Run], run: Run, group: str, kind: AttentionKind) -> dict[str, list[Line]]:
+    """The lines of each chart of a group, by the charts' titles. run: the present one."""
+    parent = next((other for other in runs if other.number == run.parent), None)
     if group == "whole":
-        charts = {title: over_runs(title, live.runs, parent) for title in WHOLE}
-        charts["accuracy"] += over_runs("exact match", live.runs, parent)
-        charts["loss"] += smoothed_validations(live.runs, parent) + charts.pop("validation")
+        charts = {title: over_runs(title, runs, parent) for title in WHOLE}
+        charts["accuracy"] += over_runs("exact match", runs, parent)
+        charts["loss"] += smoothed_validations(runs, parent) + charts.pop("validation")
     elif group == "layers":
         titles = ("gradient norm", "update ratio", "γ drift", "dead units")
         charts = {title: parts_of(title, run, parent) for title in titles}

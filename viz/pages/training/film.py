@@ -67,7 +67,7 @@ def page(row: st.delta_generator.DeltaGenerator) -> Views:
         if now is None or chosen_kind not in now.film.kinds:
             session.rerun_requested = True
             return None
-        yield [(place, film_view(session, live, now, chosen_kind))]
+        yield [(place, film_view(session, live.runs, now, chosen_kind))]
 
         def rest() -> None:
             if (every := live.snapshot.film_every) > 1:
@@ -79,17 +79,17 @@ def page(row: st.delta_generator.DeltaGenerator) -> Views:
     return views
 
 
-def film_view(session: Session, live: LiveTraining, run: Run, kind: AttentionKind) -> View:
-    """The film that the strip has received, played and compared in the browser."""
+def film_view(session: Session, runs: Sequence[Run], run: Run, kind: AttentionKind) -> View:
+    """The film that the browser has, played and compared there."""
     film = run.film
     layers, heads, queries, _keys = film.shape(kind)
     chosen = session.fit_selection(layers, heads, queries)
-    runs = merged_in(session, film)
+    groups = merged_in(session, film)
     header = {
-        **described(film, kind, runs),
+        **described(film, kind, groups),
         "chosen": [chosen.layer, chosen.head],
         "norms": norm_groups(film),
-        "others": other_futures(live.runs, film),
+        "others": other_futures(runs, film),
         "words": film_words(),
         "run": run.number,
     }
@@ -101,7 +101,7 @@ def film_view(session: Session, live: LiveTraining, run: Run, kind: AttentionKin
     attention = film.model.network.get_submodule(ATTENTION_PATHS[kind].format(0))
     formula = rf"W^{{(s)}} = \mathrm{{softmax}}\left({scores_formula(attention)} + M\right)"
     above = Caption(_("Film of the training"), FILM, "", about=About(sentence, [formula], [Film], meaning))
-    data = pack({**header, **about_header(above)}, [visible_of(session, film, kind, runs).astype(np.uint8)])
+    data = pack({**header, **about_header(above)}, [visible_of(session, film, kind, groups).astype(np.uint8)])
     acts: dict[str, Answer | None] = {
         "head": on_head,
         "rewind": on_rewind,
