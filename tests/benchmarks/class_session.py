@@ -5,6 +5,7 @@ behind.
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 import time
 from collections.abc import Awaitable, Callable, Iterator
@@ -23,6 +24,7 @@ from tests.browser.server import serve
 
 TYPISTS, BEHIND = 3, 0.3  # who type; seconds that one who follows may be behind
 PAUSE = 1.0  # seconds after a sentence, in which it is looked at
+EARLY = 1.0  # seconds before the end of the teacher's run of the script: others may have what it has published by then
 PAGES = ("attention", "masks", "residual", "predictions")
 
 
@@ -138,12 +140,12 @@ async def class_of(address: str, followers: int, teachers: int, seconds: float) 
 
 
 def waits(before: list[tuple[str, float]], after: list[tuple[str, float]]) -> list[float]:
-    """Seconds from the teacher's turning of each page until one who follows had it, too."""
-    teacher, seconds = iter(before), []
-    for page, at in after:
-        moment = next((when for name, when in teacher if name == page), None)
+    """Seconds from the teacher's turning of each page until one who follows had it, too; of those that he had."""
+    seconds = []
+    for (page, at), (_page, end) in zip(before, [*before[1:], ("", math.inf)], strict=True):
+        moment = next((when for name, when in after if name == page and at - EARLY <= when < end), None)
         if moment is not None:
-            seconds.append(max(0.0, at - moment))
+            seconds.append(max(0.0, moment - at))
     return seconds
 
 
