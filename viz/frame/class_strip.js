@@ -40,7 +40,7 @@ function buildStrip(parentElement) {
 
 /** @param {Root} root @param {Event} event */
 function letGo(root, event) {
-  if (root.role !== "follower" || !event.isTrusted) return;
+  if (root.seat !== "follower" || !event.isTrusted) return;
   const target = /** @type {Element} */ (event.target); // of a component: its element on the page
   if (!target.closest?.(PLACES) || target.closest(ASIDE) || !target.closest(PRESSED)) return;
   root.send("follows", false);
@@ -147,12 +147,12 @@ function showFollower(root, { role, words, names_wanted, name }) {
 /** @param {Root} root */
 function showScreens(root) {
   root.noScreen?.();
-  root.screens = root.role;
+  root.screens = root.seat;
   root.noScreen =
-    root.role === "teacher"
+    root.seat === "teacher"
       ? teachScreen((value) => Boolean(bus.channel?.send({ answer: "class_session", name: "screen", value })))
-      : root.role === "follower"
-        ? followScreen(() => root.role === "follower", () => root.send("follows", false))
+      : root.seat === "follower"
+        ? followScreen(() => root.seat === "follower", () => root.send("follows", false))
         : undefined;
 }
 
@@ -166,9 +166,9 @@ export default function ({ data, parentElement, setTriggerValue }) {
     root.line.replaceChildren();
     (teaches ? buildTeacher : buildFollower)(root);
   }
-  Object.assign(root, { header, teaches, role: header.role, csv: header.csv });
+  Object.assign(root, { header, teaches, seat: header.role, csv: header.csv });
   root.send = (/** @type {string} */ name, /** @type {unknown} */ value) => {
-    if (name === "follows") root.role = value ? "follower" : "alone";
+    if (name === "follows") root.seat = value ? "follower" : "alone";
     if (!bus.channel?.send({ answer: "class_session", name, value })) setTriggerValue(name, value);
   };
   if (root.screens !== header.role) showScreens(root);

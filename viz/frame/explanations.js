@@ -12,11 +12,22 @@ function onKey(event) {
   close?.click();
 }
 
+// For whoever wants no motion what is opened stands open at once: Streamlit moves it by a script, past the styles.
+function animateAtOnce() {
+  const { animate } = Element.prototype;
+  /** @type {typeof animate} */
+  Element.prototype.animate = function (frames, options) {
+    const still = matchMedia("(prefers-reduced-motion: reduce)").matches;
+    return animate.call(this, frames, still ? { ...Object(options), duration: 0 } : options);
+  };
+}
+
 let listening = false;
 
 // Once in a window.
-export function closeAtEscape() {
+export function listenToFolds() {
   if (listening) return;
   listening = true;
   document.addEventListener("keydown", onKey);
+  animateAtOnce();
 }

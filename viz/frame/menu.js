@@ -5,7 +5,7 @@ import { element, newRoot, write } from "../web/elements.js";
 import { bus } from "../web/bus.js";
 import { buildLink } from "../web/link.js";
 import { newPopover } from "../web/popover.js";
-import { closeAtEscape } from "./explanations.js";
+import { listenToFolds } from "./explanations.js";
 import { answered, wholePage } from "./page_file.js";
 import { listen, nearestFigure, present } from "./present.js";
 import { begin } from "./tour.js";
@@ -146,7 +146,7 @@ export default function ({ data, parentElement, setTriggerValue }) {
   write(root.heading, words.theme);
   THEMES.forEach((name, index) => write(root.themes.children[index], words[name]));
   listen(words);
-  closeAtEscape();
+  listenToFolds();
   write(root.present, words.present);
   root.present.title = words.presenting;
   root.beginClass = () => setTriggerValue("class", performance.now());

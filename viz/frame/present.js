@@ -41,6 +41,8 @@ let words = {};
 let waiting = 0; // for the figure of a page that is being made
 let seeking = 0; // for the figure that the teacher presents
 let led = false; // by the window of a teacher
+/** @type {HTMLElement | null} */
+let focused = null; // before something was presented
 let number = -1; // of the presented figure, among those of the page
 /** @type {number[]} */
 let spot = []; // of the pointer, see spotAt
@@ -266,6 +268,8 @@ function closeSidebar() {
 }
 
 function begin() {
+  focused = /** @type {HTMLElement | null} */ (document.activeElement);
+  while (focused?.shadowRoot?.activeElement) focused = /** @type {HTMLElement} */ (focused.shadowRoot.activeElement);
   bar = document.body.appendChild(element("div", "presenting_bar"));
   for (const [name, sign, act] of /** @type {[string, string, () => void][]} */ ([
     ["before", "‹", () => lead(-1)], ["place", "", () => {}], ["next", "›", () => lead(1)], ["end", "✕", end],
@@ -342,6 +346,8 @@ export function end() {
   tell();
   observer.disconnect();
   window.dispatchEvent(new Event("resize"));
+  if (focused?.isConnected) focused.focus({ preventScroll: true });
+  focused = null;
 }
 
 // A large soft dot where the mouse is, which is seen from the last row.

@@ -70,7 +70,7 @@ function showButtons(root, { status, words, possible, question }) {
     const made = root.buttons.children[index] ?? root.buttons.appendChild(element("button", "do"));
     made.type = "button";
     made.title = ["advance", "run"].includes(name) && words.of ? labelled(title, words.of) : title; // whom it trains
-    made.setAttribute("aria-label", title);
+    made.setAttribute("aria-label", /\d/.test(text) && !title.includes(text) ? labelled(text, title) : title); // with what one sees
     made.disabled = !possible.includes(name);
     made.hidden = name === "reset" && status === "none"; // there is no training
     made.classList.toggle("main", index === COUNTS.length);

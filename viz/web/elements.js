@@ -60,6 +60,10 @@ export function presentedHeight() {
   return presenting && innerWidth > PHONE ? FILLED * windowHeight() : 0;
 }
 
+// How the page scrolls to a place by itself.
+/** @returns {ScrollBehavior} */
+export const scrolling = () => (matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth");
+
 // Where in an element the pointer is, in its own pixels.
 /** @param {Element} node @param {{ clientX: number, clientY: number }} event @returns {[number, number]} */
 export function placeIn(node, { clientX, clientY }) {

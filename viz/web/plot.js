@@ -1,7 +1,7 @@
 // What heatmaps and charts share: two pens for one drawing, a canvas on the page and SVG in a file; heading, tip and the
 // menu of files. Lengths are CSS pixels.
 
-import { cleared, contextOf, element, newRoot, pixelRatio, windowHeight, write, zoomOf } from "./elements.js";
+import { cleared, contextOf, element, newRoot, pixelRatio, scrolling, windowHeight, write, zoomOf } from "./elements.js";
 import { dotted } from "./chips.js";
 import { exact, precisionOf, signed } from "./numbers.js";
 import { bus, onHover } from "./bus.js";
@@ -206,7 +206,7 @@ export function buildAbout(root) {
   button.hidden = true;
   button.addEventListener("click", () => {
     root.explain?.();
-    if (innerWidth < DRAWER) setTimeout(() => root.scrollIntoView({ block: "start", behavior: "smooth" }), 600);
+    if (innerWidth < DRAWER) setTimeout(() => root.scrollIntoView({ block: "start", behavior: scrolling() }), 600);
   });
   return button;
 }
@@ -307,7 +307,7 @@ function bringIntoView(root, { name, chosen }) {
   if (!bus.sought || performance.now() - bus.sought > SOUGHT || (name === before.name && chosen === before.chosen)) return;
   const { top, bottom } = root.getBoundingClientRect();
   bus.sought = 0;
-  if (top > innerHeight - 120 || bottom < 120) root.scrollIntoView({ block: "nearest", behavior: "smooth" });
+  if (top > innerHeight - 120 || bottom < 120) root.scrollIntoView({ block: "nearest", behavior: scrolling() });
 }
 
 // Show `shown`, {header, …}: heading and alternative text come from the header {finding, name, sentence, note, alt, stamp, words}.

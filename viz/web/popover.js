@@ -20,6 +20,15 @@ function place(opener, panel) {
   });
 }
 
+/** @param {HTMLElement} panel @returns {Element | null} */
+const focusIn = (panel) => panel.getRootNode().activeElement;
+
+// Who was in the panel with the keyboard is at its button again, unless he has gone elsewhere: in a shadow tree no browser does it.
+/** @param {HTMLElement} opener @param {HTMLElement} panel */
+function giveFocusBack(opener, panel) {
+  if (document.activeElement === document.body || panel.contains(focusIn(panel))) opener.focus();
+}
+
 // Both, to be put beside each other. classes: of the button. beside: from what the panel hangs, if not from the button.
 /** @param {string} classes @param {HTMLElement} [beside] @returns {{ opener: HTMLButtonElement, panel: HTMLDivElement }} */
 export function newPopover(classes, beside) {
@@ -31,6 +40,7 @@ export function newPopover(classes, beside) {
   panel.addEventListener("beforetoggle", ({ newState }) => {
     opener.setAttribute("aria-expanded", String(newState === "open"));
     if (newState === "open") place(beside ?? opener, panel);
+    else if (panel.contains(focusIn(panel))) setTimeout(() => giveFocusBack(opener, panel));
   });
   opener.setAttribute("aria-expanded", "false");
   return { opener, panel };

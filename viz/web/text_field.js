@@ -2,7 +2,7 @@
 // sent when it is complete. Fields live on in `bus.fields` while Streamlit takes them off the page and puts them back.
 
 import { unpack } from "./bytes.js";
-import { element, ending, newRoot, write } from "./elements.js";
+import { element, ending, labelled, newRoot, write } from "./elements.js";
 import { bus } from "./bus.js";
 
 const LEARN = 400; // milliseconds without a keystroke, after which the script learns the text
@@ -111,7 +111,7 @@ function showSeveral(root) {
     const made = element("button", "several-act", sign);
     made.type = "button";
     made.title = title;
-    made.setAttribute("aria-label", title);
+    made.setAttribute("aria-label", sign.includes(words.another) && !title.includes(words.another) ? labelled(words.another, title) : title);
     made.addEventListener("click", () => root.act(name, by));
     return made;
   };

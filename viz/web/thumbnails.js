@@ -192,7 +192,7 @@ function newThumbnail(root, index) {
   const button = element("button", "head");
   button.type = "button";
   const title = element("span", "title");
-  title.append(element("i", "dot"), element("span", "name"), element("span", "number"));
+  title.append(element("i", "dot"), element("span", "name"), " ", element("span", "number"));
   const map = element("span", "map");
   button.append(title, map);
   root.made(button, map, index);

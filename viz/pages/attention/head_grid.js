@@ -166,8 +166,9 @@ function showHeads(root) {
   const shown = filmed(root.sent);
   shown.order.forEach((/** @type {any} */ place, /** @type {number} */ index) => {
     root.thumbnails[index].classList.toggle("waiting", Boolean(shown.waiting?.[index]));
-    write(root.thumbnails[index].querySelector(".number"), shown.notes[index]);
-    root.thumbnails[index].setAttribute("aria-label", `${headName(shown.words, place)}, ${shown.words.metric} ${shown.notes[index]}`);
+    const title = root.thumbnails[index].querySelector(".title");
+    write(title.querySelector(".number"), shown.notes[index]);
+    root.thumbnails[index].setAttribute("aria-label", labelled(`${headName(shown.words, place)}, ${shown.words.metric}`, title.textContent));
   });
   const { file, words } = shown;
   showThumbnails(root, { ...shown, header: { file, words } });

@@ -172,6 +172,7 @@ function leaveCell(root) {
 /** @param {HTMLElement} parent */
 function buildPanel(parent) {
   const panel = /** @type {any} */ (parent.appendChild(element("aside", "panel")));
+  panel.tabIndex = 0; // it scrolls where it is higher than there is room for
   panel.legend = panel.appendChild(element("div", "legend"));
   panel.legend.append(element("span", "what"), element("span", "ramp"), element("span", "ends"));
   panel.legend.lastChild.append(element("span"), element("span"));

@@ -2,7 +2,7 @@
 // frames that the strip in the sidebar receives: see film_store.js. Going back to a key frame is the server's to do.
 
 import { unpack } from "../../web/bytes.js";
-import { cleared, element, ending, firstIn, newRoot, write } from "../../web/elements.js";
+import { cleared, element, ending, firstIn, labelled, newRoot, write } from "../../web/elements.js";
 import { about, largest, significant } from "../../web/numbers.js";
 import { bus, ofTokens } from "../../web/bus.js";
 import { lightChips, showChips, shown } from "../../web/chips.js";
@@ -354,7 +354,8 @@ function showFrame(root) {
     const here = index === layer * heads + head;
     button.classList.toggle("chosen", here);
     put(button, "aria-pressed", here);
-    put(button, "aria-label", words.head.replace("{layer}", Math.floor(index / heads) + 1).replace("{head}", (index % heads) + 1));
+    const named = words.head.replace("{layer}", Math.floor(index / heads) + 1).replace("{head}", (index % heads) + 1);
+    put(button, "aria-label", labelled(named, button.querySelector(".title").textContent));
   });
   showLarge(root, weights.subarray((layer * heads + head) * cells, (layer * heads + head + 1) * cells), top / 255, sentence, step);
   showGuesses(root, frame);
