@@ -29,7 +29,7 @@ STRIP = {
     "question": [],
     "batches": NO_BATCHES,
 }
-STRIP |= {"words": dict.fromkeys(("advance", "run", "pause", "reset", "curve", "more"), "a")}
+STRIP |= {"words": dict.fromkeys(("one", "advance", "run", "pause", "reset", "curve", "more"), "a")}
 
 
 class ShownFilm:
