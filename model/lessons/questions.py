@@ -441,8 +441,8 @@ def _wording(question: Question, subject: Subject) -> Message:
     if kind == "step":
         return _step_wording(question)
     if kind == "token" and question.of == "loss":
-        most = Message("Which token is the hardest to foresee after, by its loss?")
-        return most if question.most else Message("Which token is the easiest to foresee after, by its loss?")
+        most = Message("After which token is the next one hardest to predict?")
+        return most if question.most else Message("After which token is the next one easiest to predict?")
     if kind == "token":
         most = Message("Which token has the longest vector after the last block?")
         return most if question.most else Message("Which token has the shortest vector after the last block?")

@@ -57,6 +57,8 @@ def line(lesson: Lesson) -> None:
         opened = partial(strip.open_step, lesson, 0)
         st.button(literal(lesson.title), key=f"open_{lesson.name}", type="tertiary", on_click=opened)
         about = _("{minutes} min · {steps} steps · {model} · {level}")
+        if lesson.minutes > SHORT:
+            about = _("{minutes} min in class · {steps} steps · {model} · {level}")
         words = {"minutes": lesson.minutes, "level": lesson.level, "steps": len(lesson.steps)}
         st.caption(literal(about.format(**words, model=lesson.model)))
     sheet = urlencode({strip.Part.LESSON: lesson.name, worksheet.ADDRESS: "1", Key.LANGUAGE: language()})
