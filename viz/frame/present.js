@@ -4,7 +4,7 @@
 // follows a teacher's presents what that does, and shows its pointer.
 
 import { bus } from "../web/bus.js";
-import { element, write, zoomOf } from "../web/elements.js";
+import { element, prose, write, zoomOf } from "../web/elements.js";
 
 const ZOOM = 1.85; // of the page's 13 pixels to 24
 const OF_HEADS = 1.4; // of thumbnails, where large maps count more than the words above them
@@ -198,7 +198,7 @@ function showText() {
   for (const { number, spans } of lesson.paragraphs) {
     const line = text.appendChild(element("p", number === null ? "line" : "line item"));
     if (number !== null) line.append(element("span", "mark", number ? `${number}.` : "•"));
-    for (const [content, style] of spans) line.append(element(TAGS[style] ?? "span", "", content));
+    for (const [content, style] of spans) line.append(prose(TAGS[style] ?? "span", content));
   }
   if (lesson.question) text.append(element("p", "line question", lesson.question));
   text.scrollTo(0, 0);

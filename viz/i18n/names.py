@@ -18,23 +18,30 @@ def attention_title(kind: str) -> Message:
     return {"encoder": Message("Encoder"), "decoder": Message("Decoder"), "cross": Message("Cross")}[kind]
 
 
-def side_title(trace: Trace, side: str) -> Message:
-    """A text of the input."""
+def side_title(trace: Trace, side: str, task: bool = False) -> Message:
+    """A text of the input. task: the model answers a built-in task, and translates nothing."""
     if not trace.target_tokens:
         return Message("text")
+    if task:
+        return Message("input text") if side == "source" else Message("output text")
     return Message("source") if side == "source" else Message("target")
 
 
-def attention_reading(trace: Trace, kind: AttentionKind, layer: int) -> Message:
-    """Who looks at whom: at earlier tokens where no later one is to be seen; of a single token the kind tells."""
+def attention_reading(trace: Trace, kind: AttentionKind, layer: int, task: bool = False) -> Message:
+    """Who looks at whom: at earlier tokens where no later one is to be seen; of a single token the kind tells.
+
+    task: the model answers a built-in task, and translates nothing.
+    """
     if kind == "cross":
-        return Message("target looks at source")
+        return Message("output looks at input") if task else Message("target looks at source")
     visible = trace[f"{trace.attention_paths(kind)[layer]}.visible"]
     ahead = bool(visible.triu(1).any()) if len(visible) > 1 else kind == "encoder"
     if not trace.target_tokens:
         return Message("each token looks at all of them") if ahead else Message("each token looks at earlier ones")
     if kind == "encoder":
-        return Message("source looks at source")
+        return Message("input looks at input") if task else Message("source looks at source")
+    if task:
+        return Message("output looks at all of the output") if ahead else Message("output looks at earlier output")
     return Message("target looks at all of the target") if ahead else Message("target looks at earlier target")
 
 

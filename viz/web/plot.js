@@ -331,6 +331,8 @@ export function showPlot(root, shown) {
   root.dataset.painted = header.stamp;
 }
 
+const UNDER_FINGER = 34; // pixels of a tip below its place
+
 // The tip says these lines beside a place of the canvas.
 /** @param {PlotRoot} root @param {Element[]} [nodes] @param {number} [x] @param {number} [y] */
 export function showTip(root, nodes, x = 0, y = 0) {
@@ -340,4 +342,6 @@ export function showTip(root, nodes, x = 0, y = 0) {
   tip.replaceChildren(...nodes);
   tip.style.left = `${Math.max(0, Math.min(place.width - tip.offsetWidth, x))}px`;
   tip.style.top = `${canvas.offsetTop + Math.max(0, y - tip.offsetHeight - 6)}px`;
+  const header = document.querySelector(".st-key-input_bar")?.getBoundingClientRect().bottom ?? 0;
+  if (tip.getBoundingClientRect().top < header) tip.style.top = `${canvas.offsetTop + y + UNDER_FINGER}px`; // which lies over it
 }

@@ -173,7 +173,7 @@ def _heading(
         name = Message("Layer {layer}, head {head}", layer=chosen.layer + 1, head=chosen.head + 1)
     else:
         name = combination_title(wish.combination, len(heads))
-    sentences = [attention_reading(head_maps.trace, wish.kind, chosen.layer)]
+    sentences = [attention_reading(head_maps.trace, wish.kind, chosen.layer, head_maps.task)]
     if max(block) > 1:
         sentences.append(Message("each cell is the largest of {rows} × {columns}", rows=block[0], columns=block[1]))
     if floor is not None:

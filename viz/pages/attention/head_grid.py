@@ -185,8 +185,8 @@ def grid_sentences(head_maps: HeadMaps, count: int, cells: NDArray[np.float32]) 
         Message(
             "{metric} · rows: {rows} (query), columns: {columns} (key)",
             metric=metric_caption(wish.metric, wish.kind == "cross"),
-            rows=side_title(head_maps.trace, head_maps.rows),
-            columns=side_title(head_maps.trace, head_maps.columns),
+            rows=side_title(head_maps.trace, head_maps.rows, head_maps.task),
+            columns=side_title(head_maps.trace, head_maps.columns, head_maps.task),
         ),
         Message("press one to see it large"),
     ]

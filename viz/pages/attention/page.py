@@ -48,6 +48,7 @@ from viz.pages.attention.view import HeadImage, HeadMaps, HeadSettings
 from viz.render.view import FigureView, to_first, view
 from viz.state.session import Selection, Session, choose, current_session
 from viz.state.token_groups import merged, of_trace
+from viz.state.training import is_task
 from viz.ui.long_text import is_very_long, watch_job
 from viz.ui.parts import Drawing, Placed, Rest, Views, data_table, expander
 
@@ -158,7 +159,8 @@ def importance_places(steps: DeltaGenerator, beside: DeltaGenerator) -> Containe
 
 def maps_now(wish: HeadSettings, session: Session) -> HeadMaps:
     """Maps of the session's trace as the controls want them."""
-    return HeadMaps(session.trace, wish, session.comparison, session.differing, merged(session))
+    task = is_task(session, session.model)
+    return HeadMaps(session.trace, wish, session.comparison, session.differing, merged(session), task)
 
 
 def grid_of(session: Session, head_maps: HeadMaps, thumbnails: Thumbnails) -> View:

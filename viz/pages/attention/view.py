@@ -64,7 +64,7 @@ class HeadImage:
 class HeadMaps:
     """The maps of a trace as the controls want them: a quantity, or its difference from the pinned trace.
 
-    merged: by its side, the runs of tokens that are one.
+    merged: by its side, the runs of tokens that are one. task: the model answers a built-in task.
     """
 
     def __init__(
@@ -74,7 +74,9 @@ class HeadMaps:
         comparison: Comparison | None,
         differing: bool,
         merged: Mapping[str, Pieces] = {},
+        task: bool = False,
     ) -> None:
+        self.task = task
         self.trace, self.wish, self.comparison = trace, wish, comparison
         self.differing = differing and comparison is not None
         self.maps = Maps(trace, wish.kind, wish.quantity)

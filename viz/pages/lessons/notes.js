@@ -1,7 +1,7 @@
 // The teacher's notes on a step, in a window of their own: it follows the window of this browser that shows the lesson, and its
 // buttons and keys lead that.
 
-import { element, ending, newRoot, write } from "../../web/elements.js";
+import { element, ending, newRoot, prose, write } from "../../web/elements.js";
 
 const CHANNEL = "vitrine.lesson"; // between the windows of one browser, see lesson.js
 const MINUTE = 60_000;
@@ -77,7 +77,7 @@ function show(root, step) {
   const { title, minutes, notes } = steps[root.step];
   write(root.head, `${given.title} · ${words.place.replace("{number}", root.step + 1).replace("{count}", steps.length)}`);
   write(root.heading, title);
-  write(root.clock.querySelector("b"), minutes ? `${minutes} min` : "");
+  write(root.clock.querySelector("b"), minutes ? words.minutes.replace("{minutes}", minutes) : "");
   root.text.replaceChildren(...(notes.length ? notes : [{ number: null, spans: [[words.none, "emphasis"]] }]).map(paragraph));
   const next = steps[root.step + 1];
   write(root.next, next ? words.next.replace("{title}", next.title) : words.last);
@@ -96,7 +96,7 @@ function paragraph({ number, spans }) {
   const line = element("p", number === null ? "" : "item");
   if (number !== null) line.append(element("span", "mark", number ? `${number}.` : "•"));
   const words = line.appendChild(element("span"));
-  for (const [content, style] of spans) words.append(element(TAGS[style] ?? "span", "", content));
+  for (const [content, style] of spans) words.append(prose(TAGS[style] ?? "span", content));
   return line;
 }
 
@@ -105,6 +105,7 @@ export default function ({ data, parentElement }) {
   const root = parentElement.querySelector(".vitrine") ?? build(parentElement);
   const first = !root.given;
   root.given = data;
+  document.documentElement.lang = data.language;
   for (const name of ["back", "ahead"]) write(root[name], data.words[name]);
   write(root.clock.querySelector("button"), data.words.again);
   show(root, first ? data.step : root.step);

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import streamlit as st
 
 from viz.components.registry import component
-from viz.i18n.catalogue import _
+from viz.i18n.catalogue import _, language
 from viz.pages.lessons.shelf import lesson_named
 from viz.pages.lessons.strip import Part, number_of, paragraphs_data
 
@@ -41,12 +41,14 @@ def notes_data(lesson: Lesson, number: int) -> dict[str, Any]:
     ]
     return {
         "lesson": lesson.name,
+        "language": language(),
         "title": lesson.title,
         "minutes": lesson.minutes,
         "step": number,
         "steps": steps,
         "words": {
             "place": _("step {number} of {count}"),
+            "minutes": _("{minutes} min"),
             "gone": _("{gone} min gone, {planned} planned to the end of this step, {minutes} in all"),
             "none": _("There are no notes on this step."),
             "next": _("Next: {title}"),

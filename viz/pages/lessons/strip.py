@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -55,6 +56,7 @@ HIDDEN = {
     "more": '[class*="st-key-more_"], [class*="st-key-rest_"]',
     "explanations": '.stMain [class*="explanation"]',
 }
+WIDTH = re.compile(r"(√?)(?<![A-Za-z0-9_])d_(k|v|model|ff)(?![A-Za-z0-9_])")  # of vectors, as the paper calls them
 SIGNS = {"strong": "**", "emphasis": "*", "": "", "link": ""}
 
 
@@ -314,10 +316,21 @@ def _span(text: str, style: str, address: str) -> str:
     if not inner:
         return " " if text else ""
     before, after = " " * (text[0] == " "), " " * (text[-1] == " ")
-    words = f"{SIGNS[style]}{literal(inner)}{SIGNS[style]}"
+    words = f"{SIGNS[style]}{prose(inner)}{SIGNS[style]}"
     if address:
         words = f"[{words}]({_target(address)})"
     return f"{before}{words}{after}"
+
+
+def prose(text: str) -> str:
+    """Text as Markdown that shows it as it is, with widths such as √d_k as formulas."""
+    parts = WIDTH.split(text)  # what stands between widths, then the root's sign, then the index, in turn
+    made = [literal(parts[0]) if parts[0] else ""]
+    for root, index, rest in zip(parts[1::3], parts[2::3], parts[3::3], strict=True):
+        width = f"d_{{{index}}}" if len(index) == 1 else rf"d_{{\text{{{index}}}}}"
+        formula = rf"\sqrt{{{width}}}" if root else width
+        made.append(f"${formula}$" + " " * rest.startswith(" ") + (literal(rest) if rest else ""))
+    return "".join(made)
 
 
 def _target(address: str) -> str:
@@ -353,7 +366,7 @@ def show_question(session: Session, lesson: Lesson, number: int, question: Quest
         other = _("The lesson was written for {model}; {name} answers here.")
         st.caption(other.format(model=literal(lesson.model), name=literal(now.model.name)))
     words = in_language(sentence.replacing("▁", "·"))
-    st.markdown(f"**{literal(words)}**")
+    st.markdown(f"**{prose(words)}**")
     of = now.model.name, session.traced, session.what_if.changes
     ask_class(session, (lesson.name, number, of), lesson.title, sentence, answer)
     key = f"guess_{lesson.name}_{number}_{hash(of)}"
@@ -374,7 +387,7 @@ def show_question(session: Session, lesson: Lesson, number: int, question: Quest
             _("The model does not decide it on this text: the best two differ by less than 5 %. It is not scored.")
         )
     for hint in question.hints[:hints]:
-        st.caption(literal(hint))
+        st.caption(prose(hint))
     if hints < HINTS:
         label = _("Show me") if hints == HINTS - 1 else _("Hint")
         st.button(label, key="lesson_hint", type="tertiary", on_click=partial(known.hints.update, {number: hints + 1}))

@@ -121,7 +121,7 @@ function sheetOf({ title, level, questions, words }) {
     const item = keys.appendChild(element("li"));
     item.append(element("span", "", question), element("div", "answer", key));
   }
-  const time = new Date().toLocaleString(document.documentElement.lang || undefined);
+  const time = new Date().toLocaleString(document.documentElement.lang, { dateStyle: "long", timeStyle: "short" });
   second.append(element("p", "computed", words.computed.replace("{model}", words.model).replace("{time}", time)));
   return sheet;
 }
@@ -131,6 +131,7 @@ export default function ({ data, parentElement }) {
   const root = parentElement.querySelector(".vitrine") ?? newRoot(parentElement, "");
   root.stop = () => {};
   if (!root.sheet) {
+    document.documentElement.lang = data.language;
     root.sheet = document.body.appendChild(sheetOf(data));
     document.title = data.title;
     showFigures(data, root.sheet);

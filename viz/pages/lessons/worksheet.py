@@ -52,6 +52,7 @@ def window() -> bool:
 def worksheet_data(lesson: Lesson, questions: list[dict[str, Any]]) -> dict[str, Any]:
     """Worksheet for the browser."""
     return {
+        "language": language(),
         "title": lesson.title,
         "level": lesson.level,
         "figures": [{"title": title, "address": address} for title, address in figures(lesson)],

@@ -94,7 +94,8 @@ def mask_panels(inputs: Inputs, kind: AttentionKind, chosen: Selection, differen
         chosen=row,
         choose=True,
     )
-    name, sentence = Message("Mask"), attention_reading(trace, kind, chosen.layer)
+    task = bool(inputs.model.training.get("task"))
+    name, sentence = Message("Mask"), attention_reading(trace, kind, chosen.layer, task)
     alt = Message(
         "{name}, {sentence}: {hidden} of {all} cells are hidden, {changed} of them or others were changed.",
         name=name,

@@ -18,7 +18,7 @@ from tests.model.lessons.test_lesson import HEAD
 from viz.pages.lessons import worksheet
 from viz.pages.lessons.notes import notes_data
 from viz.pages.lessons.shelf import FOLDER, lesson_named
-from viz.pages.lessons.strip import Part, alike
+from viz.pages.lessons.strip import Part, alike, prose
 from viz.state import training
 from viz.state.session import Key
 
@@ -96,6 +96,18 @@ def test_a_step_of_the_laboratory_has_the_fields_of_its_state_and_no_others(tmp_
 def test_a_lesson_that_is_not_here_is_said():
     app = opened("attention", lesson="none", step="2", language="en")
     assert "a lesson that is not here" in app.warning[0].value
+
+
+@pytest.mark.parametrize(
+    ("text", "markdown"),
+    [
+        ("by 1/√d_k, so", r"by 1/$\sqrt{d_{k}}$, so"),
+        ("d_model is 256", r"$d_{\text{model}}$ is 256"),
+        ("$x$ bad_key", r"\$x\$ bad_key"),
+    ],
+)
+def test_widths_in_a_lessons_text_are_formulas_and_nothing_else_is(text, markdown):
+    assert prose(text) == markdown
 
 
 def test_the_notes_have_the_minutes_of_each_step():
