@@ -200,7 +200,10 @@ function showText() {
     if (number !== null) line.append(element("span", "mark", number ? `${number}.` : "•"));
     for (const [content, style] of spans) line.append(prose(TAGS[style] ?? "span", content));
   }
-  if (lesson.question) text.append(element("p", "line question", lesson.question));
+  if (lesson.question) {
+    const question = text.appendChild(prose("p", lesson.question));
+    question.className = "line question";
+  }
   text.scrollTo(0, 0);
   text.tabIndex = 0;
   const [most, least] = matchMedia(HELD).matches ? [19, 16] : [30, 24];

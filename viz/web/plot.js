@@ -250,6 +250,36 @@ function listenToKeys(root) {
 /** @param {number} place @param {number} count */
 export const within = (place, count) => Math.max(0, Math.min(count - 1, place));
 
+const READ = 3000; // milliseconds in which a plot that a touch has changed says its place again
+
+// A click, and what a finger has touched: it hovers nowhere, so the tip stays until something else is touched.
+/** @param {PlotRoot} root */
+function listenToTouch(root) {
+  const { canvas, kind } = root;
+  canvas.addEventListener("click", (event) => {
+    kind.click(root, event);
+    if (/** @type {PointerEvent} */ (event).pointerType !== "touch") return;
+    const { left, top } = canvas.getBoundingClientRect();
+    root.touched = { x: event.clientX - left, y: event.clientY - top, at: performance.now() };
+    pointTouched(root);
+  });
+  const elsewhere = (/** @type {PointerEvent} */ event) => {
+    if (!root.touched || event.composedPath().includes(canvas)) return;
+    root.touched = undefined;
+    kind.point(root);
+  };
+  document.addEventListener("pointerdown", elsewhere);
+  return () => document.removeEventListener("pointerdown", elsewhere);
+}
+
+/** @param {PlotRoot} root */
+function pointTouched(root) {
+  const { touched, canvas, kind } = root;
+  if (!touched || performance.now() - touched.at > READ) return;
+  const { left, top } = canvas.getBoundingClientRect();
+  kind.point(root, { clientX: left + touched.x, clientY: top + touched.y });
+}
+
 // A plot of this kind in `parentElement`: heading with a menu of files, canvas, tip. Nothing is shown in it yet.
 /** @param {HTMLElement} parentElement @param {string} name @param {PlotKind} kind */
 export function buildPlot(parentElement, name, kind) {
@@ -267,7 +297,7 @@ export function buildPlot(parentElement, name, kind) {
   root.pointed = {};
   root.canvas.addEventListener("pointermove", (event) => kind.point(root, event));
   root.canvas.addEventListener("pointerleave", () => kind.point(root));
-  root.canvas.addEventListener("click", (event) => kind.click(root, event));
+  const noTouch = listenToTouch(root);
   if (kind.walk) listenToKeys(root);
   const taller = () => root.shown?.header.large && paintSoon(root);
   window.addEventListener("resize", taller);
@@ -290,6 +320,7 @@ export function buildPlot(parentElement, name, kind) {
   const plain = onTheme(() => paint(root));
   root.stop = () => {
     sizes.disconnect();
+    noTouch();
     dark();
     plain();
     window.removeEventListener("resize", taller);
@@ -329,6 +360,7 @@ export function showPlot(root, shown) {
   root.pointed = {};
   paint(root);
   root.dataset.painted = header.stamp;
+  pointTouched(root);
 }
 
 const UNDER_FINGER = 34; // pixels of a tip below its place

@@ -1,7 +1,7 @@
 // A worksheet to print, in the place of all else in its window: title, figures, questions with lines; on a second page the key.
 // Figures are drawn by the application itself, each from its state in a frame that nobody sees, and taken from there as SVG.
 
-import { element, ending, labelled, newRoot } from "../../web/elements.js";
+import { element, ending, labelled, newRoot, prose } from "../../web/elements.js";
 import { FILES } from "../../web/plot.js";
 
 const FRAME = { width: "1180px", height: "560px" }; // as in a window with a sidebar, a low one: figures are not high
@@ -92,7 +92,7 @@ async function showFigures({ figures, words }, sheet) {
 /** @param {any} question @param {number} number */
 function questionOf({ question, options, text, step }, number) {
   const item = element("li");
-  item.append(element("b", "", question || step));
+  item.append(prose("b", question || step));
   if (text) item.append(element("div", "source", text));
   if (options.length) {
     const row = item.appendChild(element("div", "options"));
@@ -119,7 +119,7 @@ function sheetOf({ title, level, questions, words }) {
   const keys = second.appendChild(element("ol"));
   for (const { question, key } of questions) {
     const item = keys.appendChild(element("li"));
-    item.append(element("span", "", question), element("div", "answer", key));
+    item.append(prose("span", question), element("div", "answer", key));
   }
   const time = new Date().toLocaleString(document.documentElement.lang, { dateStyle: "long", timeStyle: "short" });
   second.append(element("p", "computed", words.computed.replace("{model}", words.model).replace("{time}", time)));
