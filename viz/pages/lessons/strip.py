@@ -56,7 +56,16 @@ HIDDEN = {
     "more": '[class*="st-key-more_"], [class*="st-key-rest_"]',
     "explanations": '.stMain [class*="explanation"]',
 }
-WIDTH = re.compile(r"(√?)(?<![A-Za-z0-9_])d_(k|v|model|ff)(?![A-Za-z0-9_])")  # of vectors, as the paper calls them
+# Widths of vectors, as the paper calls them.
+FORMULAS = {
+    "d_k": "$d_{k}$",
+    "√d_k": r"$\sqrt{d_{k}}$",
+    "d_v": "$d_{v}$",
+    "d_model": r"$d_{\mathrm{model}}$",
+    "√d_model": r"$\sqrt{d_{\mathrm{model}}}$",
+    "d_ff": r"$d_{\mathrm{ff}}$",
+}
+WIDTH = re.compile(rf"((?<![A-Za-z0-9_])(?:{'|'.join(sorted(FORMULAS, reverse=True))})(?![A-Za-z0-9_]))")
 SIGNS = {"strong": "**", "emphasis": "*", "": "", "link": ""}
 
 
@@ -324,13 +333,12 @@ def _span(text: str, style: str, address: str) -> str:
 
 def prose(text: str) -> str:
     """Text as Markdown that shows it as it is, with widths such as √d_k as formulas."""
-    parts = WIDTH.split(text)  # what stands between widths, then the root's sign, then the index, in turn
-    made = [literal(parts[0]) if parts[0] else ""]
-    for root, index, rest in zip(parts[1::3], parts[2::3], parts[3::3], strict=True):
-        width = f"d_{{{index}}}" if len(index) == 1 else rf"d_{{\text{{{index}}}}}"
-        formula = rf"\sqrt{{{width}}}" if root else width
-        made.append(f"${formula}$" + " " * rest.startswith(" ") + (literal(rest) if rest else ""))
-    return "".join(made)
+    first, *others = WIDTH.split(text)  # what stands between widths, and these, in turn
+    words = literal(first) if first else ""
+    for width, rest in zip(others[::2], others[1::2], strict=True):
+        space = " " if rest.startswith(" ") else ""
+        words += FORMULAS[width] + space + (literal(rest) if rest else "")
+    return words
 
 
 def _target(address: str) -> str:

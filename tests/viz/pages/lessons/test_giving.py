@@ -102,7 +102,7 @@ def test_a_lesson_that_is_not_here_is_said():
     ("text", "markdown"),
     [
         ("by 1/√d_k, so", r"by 1/$\sqrt{d_{k}}$, so"),
-        ("d_model is 256", r"$d_{\text{model}}$ is 256"),
+        ("d_model is 256", r"$d_{\mathrm{model}}$ is 256"),
         ("$x$ bad_key", r"\$x\$ bad_key"),
     ],
 )
