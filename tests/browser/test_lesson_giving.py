@@ -103,3 +103,25 @@ def test_the_panel_is_reached_by_keys_alone_and_nothing_in_it_is_serious_to_axe(
         page.keyboard.press("Escape")
         expect(page.locator(PANEL)).to_be_visible()
         assert not [each for each in page.evaluate(SERIOUS) if "lesson" in each]
+
+
+IN_SIGHT = """() => {
+  const { top, bottom } = document.querySelector(".st-key-heads_all").getBoundingClientRect();
+  const header = document.querySelector(".st-key-input_bar").getBoundingClientRect().bottom;
+  return top >= header - 1 && top < document.querySelector(".st-key-lesson_panel").getBoundingClientRect().top - 100;
+}"""
+
+
+def test_on_a_phone_a_question_for_a_head_has_all_heads_in_sight_also_after_presenting(visit):
+    page = open_step(visit, "attention-seen", 3, viewport={"width": 390, "height": 844})
+    stands_still(page)
+    page.wait_for_function(IN_SIGHT)
+    expect(page.locator(".lesson_acts .present")).to_be_hidden()
+    page.locator(".lesson_acts .more").click()
+    page.locator(".lesson_acts .present").click()
+    expect(page.locator(f"{TEXT} .question")).to_be_visible()
+    figure, text, bar = (page.locator(each).bounding_box() for each in (SHOWN, TEXT, ".presenting_bar"))
+    assert figure["y"] >= 0
+    assert text["y"] + text["height"] <= bar["y"] + 1
+    page.locator(".presenting_bar .end").click()
+    page.wait_for_function(IN_SIGHT)

@@ -62,7 +62,7 @@ export function measureText() {
 }
 
 // A presented figure is alone in the window: nothing is to be scrolled to.
-const isPresenting = () => ["data-presenting", "data-presenting-wait"].some((name) => document.documentElement.hasAttribute(name));
+export const isPresenting = () => ["data-presenting", "data-presenting-wait"].some((name) => document.documentElement.hasAttribute(name));
 
 // A training is on its way to the step.
 const isAwaited = () => Boolean(bus.views.get("lesson_training")?.parent.textContent?.trim());

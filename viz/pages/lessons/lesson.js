@@ -5,7 +5,7 @@
 import { bus } from "../../web/bus.js";
 import { element, ending, newRoot, write } from "../../web/elements.js";
 import { buildLink, linkHere } from "../../web/link.js";
-import { measureText, showStep } from "./in_sight.js";
+import { isPresenting, measureText, showStep } from "./in_sight.js";
 import { showLights } from "./lights.js";
 
 const CHANNEL = "vitrine.lesson"; // between the windows of one browser
@@ -39,12 +39,18 @@ function build(parentElement) {
     if (data.kind === "go" && data.to === OWN) root.go(data.step);
   });
   const noPlaces = listenToPlaces(root);
-  bus.addEventListener("presented", measureText);
+  const presented = () => {
+    const before = root.presented;
+    root.presented = isPresenting();
+    measureText();
+    if (before && !root.presented && bus.lesson) showStep(bus.lesson); // the page was scrolled to its top
+  };
+  bus.addEventListener("presented", presented);
   root.tell = () => channel.postMessage({ kind: "at", from: OWN, lesson: root.given.lesson, step: root.given.step });
   root.stop = () => {
     channel.close();
     noPlaces();
-    bus.removeEventListener("presented", measureText);
+    bus.removeEventListener("presented", presented);
     showLights([]);
     bus.covered = 0;
     document.documentElement.style.removeProperty("--covered");
