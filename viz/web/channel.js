@@ -156,6 +156,9 @@ export default function ({ data, parentElement, setTriggerValue }) {
   root.setAttribute("role", "status");
   const other = channel.data?.token !== data.token;
   Object.assign(channel, { data, root, words: data.words, run: () => setTriggerValue("again", performance.now()) });
-  if (other) openNow();
+  if (other) {
+    bus.turn = 0; // another session has learnt nothing yet
+    openNow();
+  }
   lookByScript();
 }

@@ -76,11 +76,12 @@ interface MountedView {
   turn?: object;
 }
 
-/** A text as it is typed, after so many edits. */
+/** A text as it is typed, after so many edits. learn: tells the script, while a field of it is on the page. */
 interface TypedText {
   key: string;
   text: string;
   edit: number;
+  learn?: (typed: object) => void;
 }
 
 interface Channel {

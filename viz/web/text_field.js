@@ -45,11 +45,17 @@ function buildField(parentElement, key) {
   window.addEventListener("popstate", restored); // Back and Forward lead to texts of before
   followFocus(root, key);
   root.stop = () => {
-    clearTimeout(root.soon);
+    leave(root);
     clearTimeout(root.telling);
     window.removeEventListener("popstate", restored);
   };
   return root;
+}
+
+// A field that is taken off the page tells the script nothing more; what it had to tell waits for one that is there.
+/** @param {Root} root */
+export function leave(root) {
+  if (root.field?.learn === root.learn) root.field.learn = undefined;
 }
 
 // Streamlit may take a field off the page while somebody types in it, and put another in its place: that one has the focus
@@ -157,24 +163,28 @@ function tellAddress(root) {
   history.replaceState(history.state, "", address);
 }
 
-// The script learns it when nobody types, and the channel has drawn what was typed. Until then what the script drew of the
-// text before is faint.
+// The script learns it when nobody types, the channel has drawn what was typed, and a field is on the page: this one, or one that
+// has come in its place, for of one that is gone the script hears nothing. Until then what the script drew of the text before is
+// faint.
 /** @param {Root} root @param {number} wait */
 function learnSoon(root, wait) {
   document.documentElement.toggleAttribute("data-unlearnt", true);
   bus.due = true;
   clearTimeout(root.soon);
-  root.soon = setTimeout(() => (bus.channel?.isBehind() ? learnSoon(root, wait) : learn(root)), wait);
+  root.soon = setTimeout(() => (bus.channel?.isBehind() || !fieldFor(root) ? learnSoon(root, wait) : learn(root)), wait);
 }
 
 /** @param {Root} root */
+const fieldFor = (root) => (root.field.learn ? root.field : [...bus.fields.values()].find((field) => field.learn));
+
+/** @param {Root} root */
 function learn(root) {
+  const field = fieldFor(root);
   clearTimeout(root.soon);
   root.soon = undefined;
   bus.due = false;
-  const { text, edit } = root.field;
   bus.turn = (bus.turn ?? 0) + 1;
-  root.learn({ text, edit, turn: bus.turn });
+  field?.learn?.({ text: field.text, edit: field.edit, turn: bus.turn });
 }
 
 /** @param {Given} given */
@@ -188,7 +198,7 @@ export default function ({ data, key, parentElement, setStateValue, setTriggerVa
   if (edit > field.edit) Object.assign(field, { text, edit });
   bus.learnLater = (wait) => learnSoon(root, wait);
   Object.assign(root, { most, words, first });
-  root.learn = (/** @type {object} */ typed) => setStateValue("text", typed);
+  root.learn = field.learn = (/** @type {object} */ typed) => setStateValue("text", typed);
   if ((root.input.value.toWellFormed?.() ?? root.input.value) !== field.text && !root.composing) root.input.value = field.text;
   write(root.label, label);
   root.sentences = several;

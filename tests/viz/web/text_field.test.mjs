@@ -13,7 +13,7 @@ globalThis.document = {
   documentElement: { toggleAttribute: (name, on) => (on ? attributes.add(name) : attributes.delete(name)) },
 };
 const { bus } = await import("../../../viz/web/bus.js");
-const { default: show, pasted } = await import("../../../viz/web/text_field.js");
+const { default: show, leave, pasted } = await import("../../../viz/web/text_field.js");
 const { pack } = await import("./packed.mjs");
 
 const HEADER = { label: "Text", first: "", placeholder: "", most: 10, words: { long: "long" } };
@@ -23,7 +23,7 @@ function field(value) {
   const written = [];
   const input = { setAttribute() {}, get value() { return value; }, set value(text) { written.push((value = text)); } };
   const node = () => ({ textContent: "", replaceChildren() {} });
-  return { written, root: { input, label: node(), note: node(), several: node(), dataset: {}, isConnected: true, stop() {}, remove() {} } };
+  return { written, root: { input, label: node(), note: node(), several: node(), dataset: {}, isConnected: true, stop() { leave(this); }, remove() {} } };
 }
 
 function give(root, text, edit) {
@@ -67,4 +67,26 @@ test("a later text is written, but not while an input method composes", () => {
   root.composing = false;
   give(root, "other", 4);
   assert.deepEqual(written, ["other"]);
+});
+
+test("what a field had to tell when it was taken off the page is learnt from one that is there", (context) => {
+  const [learnt, timers] = [[], []];
+  context.mock.method(globalThis, "setTimeout", (act) => timers.push(act));
+  const mounted = (key, words) => {
+    const { root } = field("");
+    const parentElement = { querySelector: () => root };
+    const setStateValue = (_name, typed) => learnt.push([key, words, typed.turn]);
+    return show({ data: pack({ ...HEADER, text: "", edit: 0 }), key, parentElement, setStateValue, setTriggerValue() {} });
+  };
+  mounted("source", "before")();
+  const end = mounted("target", "before");
+  bus.learnLater(400); // a figure was pressed, and the page changes
+  end();
+  timers.shift()();
+  assert.deepEqual(learnt, []);
+  assert.ok(bus.due && attributes.has("data-unlearnt"));
+  mounted("source", "after");
+  timers.shift()();
+  assert.deepEqual(learnt, [["source", "after", bus.turn]]);
+  assert.equal(bus.due, false);
 });
