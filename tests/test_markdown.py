@@ -34,7 +34,10 @@ UNDERSTOOD = {
     ("viz/pages/checkpoints/tensor.py", r"'  \n'.join(lines)"): "numbers",
     ("viz/pages/feed_forward/page.py", "sentence"): "of beside_pin",
     ("viz/pages/feed_forward/page.py", "in_language(summary)"): "numbers",
-    ("viz/pages/lessons/strip.py", "reaction(question, answer, verdict)"): "numbers, and options through literal",
+    (
+        "viz/pages/lessons/strip.py",
+        "reaction(question, answer, verdict, guess)",
+    ): "numbers, and options through literal",
     ("viz/pages/lessons/strip.py", "markdown(step.paragraphs)"): "text through literal, addresses through quote",
     ("viz/pages/masks/page.py", "_('The layers differ in their window: {widths}').format(widths=widths)"): "numbers",
     ("viz/pages/masks/page.py", "in_language(sentence)"): "words of our own beside a chart",

@@ -15,17 +15,17 @@ pytestmark = pytest.mark.browser
 WIDTH, STEPS, ROWS = 360, 12, 40
 
 
-def header() -> dict[str, Any]:
+def header(steps: int = STEPS) -> dict[str, Any]:
     """Candidates that fill every row of every step."""
     root = {"parent": -1, "step": 0, "row": 0, "sentence": "", "label": "", "fate": "kept", "probability": 1.0}
     nodes = [root]
-    for step in range(1, STEPS + 1):
+    for step in range(1, steps + 1):
         for row in range(ROWS):
             parent = 0 if step == 1 else 1 + (step - 2) * ROWS
             place = {"parent": parent, "step": step, "row": row, "label": f"t{step}", "sentence": f"node {step} {row}"}
             nodes.append({**place, "fate": "cut" if row else "kept", "probability": 0.5, "open": True})
     words = {"continue": "go on", "score": "score", "download": "Download", "csv": ["candidate"]}
-    best = {"node": 1 + (STEPS - 1) * ROWS, "text": "best", "score": -1.0}
+    best = {"node": 1 + (steps - 1) * ROWS, "text": "best", "score": -1.0}
     legend = [{"fate": fate, "name": fate} for fate in ("kept", "finished", "cut")]
     return {
         "nodes": nodes, "hypotheses": [best], "legend": legend, "words": words,
@@ -97,3 +97,22 @@ def test_its_files_have_what_the_frame_hides(tree):
     assert told
     assert told[0] > ROWS * 32  # below the tree, not on it
     assert tree.locator(".scroll").evaluate("(frame) => frame.clientHeight") <= 0.6 * 800 + 4
+
+
+LOOK = """(wanted) => {
+  const frame = document.querySelector(".scroll");
+  const whole = frame.scrollWidth <= frame.clientWidth;
+  return String([whole, frame.matches(".beyond"), Boolean(frame.closest(".stacked"))]) === String(wanted);
+}"""
+
+
+@pytest.mark.parametrize(
+    ("width", "whole", "fades", "stacked"),
+    [(1000, True, False, False), (480, True, False, True), (300, False, True, False)],
+)
+def test_where_only_narrower_columns_fit_a_number_is_under_its_token_and_where_none_do_its_edge_fades(
+    page, width, whole, fades, stacked
+):
+    """Beside a lesson it is seen whole, if it can be."""
+    mount(page, "pages/predictions/beam_tree", pack(header(7)), width)
+    page.wait_for_function(LOOK, arg=[whole, fades, stacked])

@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.layout import AXE
-from tests.browser.looking import stands_still, thumbnail
+from tests.browser.looking import source, stands_still, thumbnail
 from viz.pages.lessons.shelf import lesson_named
 
 pytestmark = pytest.mark.browser
@@ -38,9 +38,14 @@ def open_step(visit, name: str, step: int, **options: object) -> Page:
 
 
 def test_steps_are_presented_and_the_notes_lead_them(visit):
-    """Keys lead through the steps, of which each has its figure and its text in 24 pixels; so do the notes' buttons."""
+    """Keys lead through the steps, of which each has its figure and its text in 24 pixels; so do the notes' buttons.
+
+    Beside a lesson the whole sentence is seen; a question about heads is presented with all of them, in sight.
+    """
     name = titles("attention-seen")
     page = open_step(visit, "attention-seen", 2, viewport={"width": 1280, "height": 720})
+    stands_still(page)
+    assert source(page).evaluate("(input) => input.scrollWidth <= input.clientWidth")
     page.locator(".lesson_acts .present").click()
     expect(page.locator(f"{TEXT} .title")).to_have_text(name[1])
     expect(page.locator(SHOWN)).to_be_visible()
@@ -52,7 +57,8 @@ def test_steps_are_presented_and_the_notes_lead_them(visit):
     expect(page.locator(".presenting_dot")).to_have_count(1)
     page.keyboard.press("PageDown")
     expect(page.locator(f"{TEXT} .title")).to_have_text(name[2])
-    expect(page.locator(SHOWN)).to_be_visible()
+    expect(page.locator(f"{SHOWN}.st-key-heads")).to_be_visible()
+    expect(page.locator(f"{TEXT} .question")).to_be_in_viewport(ratio=1)
     with page.context.expect_page() as opened:
         page.evaluate("window.open(location.href + '&notes=1')")
     notes = opened.value

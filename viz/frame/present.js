@@ -19,6 +19,7 @@ const MARGIN = 24; // beside a figure, in pixels of the screen
 const SETTLES = 150; // milliseconds between looks for the figure of a page that is being made
 const LEAST_AREA = 10_000; // of a figure that is drawn
 const PATIENCE = 20_000; // of such looks
+const NAMED = 2000; // milliseconds of looks for the figure that a lesson names
 const SAYS = 2500; // how long a sentence about the last figure stays
 const NEVER = new Set([ // components that are no figure
   "field", "bar", "lead", "strip", "muted", "menu_of_page", "lesson_acts", "progress_bar", "class_strip", "class_bars", "figure",
@@ -68,8 +69,16 @@ const figures = () => [.../** @type {NodeListOf<HTMLElement>} */ (document.query
 /** @param {HTMLElement} figure */
 const area = (figure) => figure.offsetWidth * figure.offsetHeight;
 
-// The figure that a page is about: its large one, else the one that takes most room.
+// The figure that a lesson's step is about.
+const namedFigure = () => {
+  const here = figures().filter(area);
+  return bus.lesson?.figures.map((key) => here.find((each) => keyOf(each).startsWith(key))).find(Boolean);
+};
+
+// The figure that a page is about: the one that a lesson names, its large one, else the one that takes most room.
 export const mainFigure = () => {
+  const named = namedFigure();
+  if (named) return named;
   const all = figures().sort((one, other) => area(other) - area(one));
   return all.find((each) => rootIn(each)?.shown?.header?.large) ?? all[0];
 };
@@ -194,9 +203,11 @@ function showText() {
     return;
   }
   text ??= document.body.appendChild(element("div", "presented_text"));
-  text.replaceChildren(element("h2", "title", lesson.title));
+  const said = element("div", "said");
+  text.replaceChildren(said);
+  said.append(element("h2", "title", lesson.title));
   for (const { number, spans } of lesson.paragraphs) {
-    const line = text.appendChild(element("p", number === null ? "line" : "line item"));
+    const line = said.appendChild(element("p", number === null ? "line" : "line item"));
     if (number !== null) line.append(element("span", "mark", number ? `${number}.` : "•"));
     for (const [content, style] of spans) line.append(prose(TAGS[style] ?? "span", content));
   }
@@ -204,10 +215,13 @@ function showText() {
     const question = text.appendChild(prose("p", lesson.question));
     question.className = "line question";
   }
-  text.scrollTo(0, 0);
-  text.tabIndex = 0;
+  const markMore = () => said.classList.toggle("more", said.scrollTop + said.clientHeight < said.scrollHeight - 2);
+  said.addEventListener("scroll", markMore, { passive: true });
+  said.scrollTo(0, 0);
+  said.tabIndex = 0; // it scrolls, and the question stays
   const [most, least] = matchMedia(HELD).matches ? [19, 16] : [30, 24];
   fewer(text, most, least);
+  markMore();
 }
 
 /** @type {Record<string, "strong" | "em" | "code">} */
@@ -217,7 +231,8 @@ const TAGS = { strong: "strong", emphasis: "em", code: "code" };
 /** @param {HTMLElement} node @param {number} size @param {number} least */
 function fewer(node, size, least) {
   node.style.fontSize = `${size}px`;
-  if (size > least && node.scrollHeight > node.clientHeight) fewer(node, Math.max(least, size - 2), least);
+  const said = /** @type {Element} */ (node.firstElementChild);
+  if (size > least && said.scrollHeight > said.clientHeight) fewer(node, Math.max(least, size - 2), least);
 }
 
 // The figure of the page that comes, once it is there: the page is laid out behind a cover until then.
@@ -228,7 +243,8 @@ function settle(since = performance.now()) {
   clearTimeout(waiting);
   waiting = Number(setTimeout(() => {
     if (!bar) return;
-    const first = page().hasAttribute("data-turned") ? undefined : mainFigure();
+    const awaited = bus.lesson?.figures.length && !namedFigure() && performance.now() - since < NAMED;
+    const first = awaited || page().hasAttribute("data-turned") ? undefined : mainFigure();
     if (first && area(first) > LEAST_AREA) {
       show(first);
       if (led && bus.screen) follow(bus.screen);

@@ -11,11 +11,14 @@ import { newPopover } from "../web/popover.js";
 const AROUND = 10; // pixels between the header's upper edge and the line that stays
 const ROOM = 20; // beside a token that is brought into sight
 const PHONE = "(max-width: 640px)";
+const BESIDE = 900; // pixels of the header from which two texts stand beside each other, as on a page beside a lesson they do not
 
 /** @param {Root} root */
 function placeHeader(root) {
   const { bar, cluster } = root;
   if (!bar || !cluster.offsetWidth) return; // while a page is changed the line is not laid out
+  const stacked = bar.offsetWidth < BESIDE && !matchMedia(PHONE).matches && !root.classList.contains("one");
+  for (const each of [root, bar.parentElement]) each.classList.toggle("stacked", stacked);
   const above = cluster.getBoundingClientRect().top - bar.getBoundingClientRect().top - AROUND;
   const sticky = bar.parentElement;
   sticky.style.top = root.opened ? "0px" : `${-Math.max(0, above)}px`;

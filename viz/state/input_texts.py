@@ -12,13 +12,15 @@ from model.runtime.locks import RLock
 class InputTexts:
     """typed: text by its field; none where a field is as it began. edits: number of changes of each field: of two texts
     the one of the later edit counts, whichever way it comes. lock: held while both are written, for a moment only.
-    by_model: texts by the model that was shown with them.
+    by_model: texts by the model that was shown with them. by_hand: fields whose text was typed, and not
+    written by a button.
     """
 
     typed: dict[str, str] = field(default_factory=dict)
     edits: dict[str, int] = field(default_factory=dict)
     lock: RLock = field(default_factory=partial(RLock, "texts"), repr=False, compare=False)
     by_model: dict[str, tuple[str, str]] = field(default_factory=dict)
+    by_hand: set[str] = field(default_factory=set)
 
     def __getitem__(self, field: str) -> str:
         """Text that was typed into a field."""

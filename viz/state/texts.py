@@ -29,6 +29,7 @@ def accept_edit(session: Session, key: str, text: str, edit: int) -> bool:
         before = session.texts.typed.get(key)
         session.texts.typed[key], session.texts.edits[key] = text, edit
         if text != before:
+            session.texts.by_hand.add(key)
             session.cancel_long_text_job()  # of the text before, never of a newer one
     return text != before
 
@@ -47,6 +48,7 @@ def write(key: Key, text: str) -> None:
     session = current_session()
     with session.texts.lock:
         session.texts.typed[key] = text.replace("\n", LINE_BREAK)
+        session.texts.by_hand.discard(key)
         session.texts.edits[key] = session.texts.edits.get(key, 0) + 1
 
 

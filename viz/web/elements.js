@@ -98,6 +98,14 @@ export function ending(root) {
   };
 }
 
+// Whether what scrolls sideways goes on at its right is seen: there it fades.
+/** @param {HTMLElement} scroll */
+export function followScroll(scroll) {
+  const mark = () => scroll.classList.toggle("beyond", scroll.scrollLeft + scroll.clientWidth < scroll.scrollWidth - 2);
+  scroll.addEventListener("scroll", mark, { passive: true });
+  return mark;
+}
+
 // The empty canvas, so many pixels large; its memory is kept where it can be: new memory is what costs.
 /** @param {HTMLCanvasElement} canvas @param {number} width @param {number} height */
 export function cleared(canvas, width, height) {

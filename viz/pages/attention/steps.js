@@ -3,7 +3,7 @@
 // Where something is pinned, its numbers stand below; the upper ones may be the differences from them.
 
 import { unpack } from "../../web/bytes.js";
-import { cleared, contextOf, element, ending, firstIn, labelled, lastIn, newRoot, shorten, write, zoomOf } from "../../web/elements.js";
+import { cleared, contextOf, element, ending, firstIn, followScroll, labelled, lastIn, newRoot, shorten, write, zoomOf } from "../../web/elements.js";
 import { exact, largest, significant } from "../../web/numbers.js";
 import { DIFFERENCE, SIGNED, signedColour } from "../../web/colours.js";
 import { lightChips, newChip, showChip, showChips } from "../../web/chips.js";
@@ -34,7 +34,11 @@ function build(parentElement, columns, beside) {
   }
   root.total.cells[columns - 2].append(element("span"), ...(beside ? [element("div", "before")] : []));
   lastIn(root.total).append(...newStrips(beside));
-  const sizes = new ResizeObserver(() => paintStrips(root));
+  const markBeyond = followScroll(scroll);
+  const sizes = new ResizeObserver(() => {
+    paintStrips(root);
+    markBeyond();
+  });
   sizes.observe(sheet);
   addFiles(root, () => root.table, stageLines);
   const { draw } = root.kind;
@@ -201,6 +205,8 @@ export default function ({ data, parentElement, setTriggerValue }) {
     write(firstIn(root.head.cells[column]), differing && column ? `Δ ${name}` : name);
     write(lastIn(root.head.cells[column]), formula);
   });
+  for (const { cells } of [root.head, root.total]) cells[steps.length].classList.add("mask");
+  root.table.classList.toggle("unhidden", !masked.some(Boolean));
 
   const tops = [...steps, weights].map(largest);
   const [top, topBefore] = [own, before ?? []].map((found) => Math.max(...found.slice(-2).map(largest)));
@@ -233,7 +239,7 @@ export default function ({ data, parentElement, setTriggerValue }) {
       const cell = cells[index + 1];
       const hidden = index === steps.length - 1 && masked[key];
       number(cell, stage[key], before?.[index][key]);
-      cell.className = hidden ? "masked" : "";
+      cell.className = `${hidden ? "masked" : ""}${index === steps.length - 1 ? " mask" : ""}`;
       // The number stays legible.
       cell.style.background = hidden || !Number.isFinite(stage[key]) ? "" : signedColour(stage[key], tops[index], 0.5, hues);
     });

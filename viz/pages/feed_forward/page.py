@@ -118,8 +118,7 @@ def page(model: TextModel) -> Views:
                 detail.caption(sentence)
             remove_button(removal, model, chosen)
             if table is not None:
-                styled = table.style.format(significant, subset=list(table.columns[1:]))
-                detail.container(key=f"units_{view_name}").dataframe(styled, hide_index=True)
+                show_detail(detail.container(key=f"units_{view_name}"), table)
             every = partial(layer.unit_table, inputs, chosen, seen)
             if not used:
                 every = partial(experts.load_table, inputs, chosen, experts.file_loads(current_session()))
@@ -170,6 +169,16 @@ def closely(inputs: Inputs, chosen: units.Chosen, view_name: str) -> tuple[Seque
     return [], sentence, table
 
 
+def show_detail(place: DeltaGenerator, table: DataFrame) -> None:
+    """Table of what is looked at; of a short one words break, so that its numbers are seen in a narrow column too."""
+    styled = table.style.format(significant, subset=list(table.columns[1:]))
+    if len(table) <= WHOLE:
+        place.table(styled, hide_index=True, border="horizontal")
+    else:
+        place.dataframe(styled, hide_index=True)
+
+
+WHOLE = 4  # rows of a table that is seen whole
 OF_TOKEN = "token"  # in the place of an expert's number: the one that the chosen token takes with the largest weight
 
 

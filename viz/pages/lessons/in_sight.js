@@ -1,4 +1,4 @@
-// What a step of a lesson is about, in sight above the lesson's text, where that lies over the page: what it lights, the figure that
+// What a step of a lesson is about, in sight, and above the lesson's text where that lies over the page: what it lights, the figure that
 // it names, that its question is answered by, or that its state asks for.
 
 import { bus } from "../../web/bus.js";
@@ -36,14 +36,16 @@ export function placeOf(beginning) {
 function subjectOf({ figures, lights }) {
   const named = lights.some(({ kind }) => kind === "figure");
   const lit = named ? undefined : lightOnPage(lights);
-  return lit ?? figures.map(placeOf).find(Boolean) ?? figureOfPage();
+  const own = lit ?? figures.map(placeOf).find(Boolean);
+  return own ?? (matchMedia(NARROW).matches ? figureOfPage() : undefined); // a page that is wide begins with its figure
 }
 
 // A figure that is higher than there is room for is seen from its canvas on.
 /** @param {HTMLElement} figure @param {Element} main @param {Element} text */
 function scrollTo(figure, main, text) {
   const above = document.querySelector(".st-key-input_bar")?.getBoundingClientRect().bottom ?? 0;
-  const room = text.getBoundingClientRect().top - above - 2 * AIR;
+  const below = matchMedia(NARROW).matches ? text.getBoundingClientRect().top : innerHeight;
+  const room = below - above - 2 * AIR;
   const { top, bottom, height } = figure.getBoundingClientRect();
   if (top >= above && bottom <= above + room + 2 * AIR) return;
   const canvas = figure.matches(".plot") ? (figure.querySelector("canvas")?.getBoundingClientRect().top ?? top) : top;
@@ -71,14 +73,15 @@ let looking = 0;
 const stop = () => clearInterval(looking);
 for (const name of ["pointerdown", "wheel", "keydown"]) addEventListener(name, stop, { capture: true, passive: true });
 
-// The step's text from its beginning, and then its figure; whoever touches the page scrolls it from then on.
+// The step's text and its page from their beginning, and then its figure; whoever touches the page scrolls it from then on.
 /** @param {LessonStep} lesson */
 export function showStep(lesson) {
   stop();
   const text = document.querySelector(".st-key-lesson_panel");
   text?.scrollTo(0, 0);
   const main = document.querySelector(".stMain");
-  if (!text || !main || !matchMedia(NARROW).matches || isPresenting()) return;
+  if (!text || !main || isPresenting()) return;
+  main.scrollTop = 0;
   measureText();
   let [looks, stood, before] = [0, 0, ""];
   looking = Number(setInterval(() => {

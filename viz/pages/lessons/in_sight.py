@@ -1,4 +1,4 @@
-"""Figure that a step of a lesson is about, by the keys of views and places, which bring it into sight on a phone."""
+"""Figure that a step of a lesson is about, by the keys of views and places: it is brought into sight, and presented."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from model.lessons.questions import Question
     from model.lessons.state import State
 
+OF_LIGHTS = {"head": "heads", "cell": "head_large"}
 # By a state's choice of what is shown; the others change the page's large figure itself.
 OF_CHOICES = {
     ("below", "steps"): ("stages",),
@@ -23,13 +24,15 @@ OF_CHOICES = {
 def figures_of(step: Step, state: State) -> list[str]:
     """Beginnings of keys, the one that is meant first; none where it is the page's large figure.
 
-    What the step names counts before what its state chooses to show, and that before what its question is answered by.
+    What the step names counts before what has what it lights up, that before what its state chooses to show, and that
+    before what its question is answered by.
     """
     named = [each.what for each in step.lights if each.kind == FIGURE]
+    lit = [OF_LIGHTS[each.kind] for each in step.lights if each.kind in OF_LIGHTS]
     of_question = answering(step.question) if step.question else ()
     choices = state.parameters
     chosen = [key for (name, value), keys in OF_CHOICES.items() if choices.get(name) == value for key in keys]
-    return [*named, *chosen, *of_question]
+    return [*named, *lit, *chosen, *of_question]
 
 
 def answering(question: Question) -> tuple[str, ...]:

@@ -22,7 +22,7 @@ from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
 from viz.i18n.format import as_sentence, in_turn, literal, sides, significant, token_code, token_sign
 from viz.i18n.messages import in_language
-from viz.pages.lessons import before, trained_state
+from viz.pages.lessons import before, own_text, trained_state
 from viz.pages.lessons.class_bars import bars
 from viz.pages.lessons.in_sight import figures_of
 from viz.pages.lessons.page_choices import HIDE, PLACED, TRAINED, clear_choices
@@ -109,11 +109,16 @@ def open_step(lesson: Lesson, number: int) -> None:
     session = current_session()
     before.remember(session)
     st.session_state.pop(Part.PLACE, None)
+    if session.address.get(Part.LESSON) == lesson.name:
+        own_text.keep(session, lesson, state_of(lesson, number_of(lesson, session.address.get(Part.STEP))))
+    else:
+        own_text.forget()
     session.address.set(Part.LESSON, lesson.name)
     session.address.set(Part.STEP, str(number + 1))
     state = state_of(lesson, number)
     clear_choices(session)  # what the visitor, or another step, has chosen is no choice of this one
     apply_state(session, lesson, state)
+    own_text.show(lesson, state)
     st.session_state[Part.PAGE] = state.page
     session.rerun_requested = True
 
@@ -176,6 +181,7 @@ def begin(session: Session) -> None:
     else:
         session.address.set(Part.LESSON, lesson.name)
         session.address.set(Part.STEP, str(number + 1))
+        session.texts.by_hand.update({Key.SOURCE, Key.TARGET} & set(st.query_params))
         trained_state.begin(session)
 
 
@@ -231,6 +237,7 @@ def panel(session: Session, place: DeltaGenerator) -> None:
         head.button(_("End lesson"), key="lesson_end", type="tertiary", on_click=partial(close, lesson))
         st.markdown(f"**{literal(step.title)}**")
         st.markdown(markdown(step.paragraphs))
+        own_text.line(session, lesson, state_of(lesson, number))
         waiting = trained_state.awaited(session) is not None
         sentence = ""
         if step.question is not None and session.traced_input is not None and not waiting:
@@ -245,7 +252,7 @@ def panel(session: Session, place: DeltaGenerator) -> None:
             words = _("{right} of {all} right at the first guess, without a hint").format(
                 right=sum(first.values()), all=len(first)
             )
-            row.caption(words, width="content")
+            st.caption(words)
         if words := before.sentence(session):
             st.caption(words)
         acts = {"go": partial(on_go, lesson), "code": partial(on_code, Part.ACTS), "place": on_place}
@@ -370,9 +377,10 @@ def show_question(session: Session, lesson: Lesson, number: int, question: Quest
     except ValueError as error:  # another model, or a text that is too short for it
         st.info(as_sentence(translate_error(error)))
         return ""
-    if live is None and now.model.name != lesson.model:
+    wanted = state_of(lesson, number).parameters.get(Key.MODEL, lesson.model)
+    if live is None and now.model.name != wanted:
         other = _("The lesson was written for {model}; {name} answers here.")
-        st.caption(other.format(model=literal(lesson.model), name=literal(now.model.name)))
+        st.caption(other.format(model=literal(wanted), name=literal(now.model.name)))
     words = in_language(sentence.replacing("▁", "·"))
     st.markdown(f"**{prose(words)}**")
     of = now.model.name, session.traced, session.what_if.changes
@@ -389,7 +397,7 @@ def show_question(session: Session, lesson: Lesson, number: int, question: Quest
         verdict = None if guess is None else answer.judge(guess)
         if verdict is not None:
             known.first.setdefault(number, verdict and not hints)
-        st.markdown(reaction(question, answer, verdict))
+        st.markdown(reaction(question, answer, verdict, guess))
     if answer.right is None:
         st.caption(
             _("The model does not decide it on this text: the best two differ by less than 5 %. It is not scored.")
@@ -482,9 +490,21 @@ def _offer_cell(question: Question, answer: Answer, subject: Subject, key: str) 
         st.caption(_("Its weight is not among the {count} largest.").format(count=len(answer.options)))
 
 
-def reaction(question: Question, answer: Answer, verdict: bool | None) -> str:
+def judged(question: Question, answer: Answer, verdict: bool | None, guess: float | None) -> str:
+    """Whether a guess is right; "" where nothing is judged. Of a head it is said which: another one may be chosen on
+    the page by now.
+    """
+    if verdict is None:
+        return ""
+    if question.kind != "head" or guess is None:
+        return _("Right.") if verdict else _("Not so.")
+    words = _("Right: {head}.") if verdict else _("Not so: {head}.")
+    return words.format(head=literal(option_name(answer.options[int(guess)])))
+
+
+def reaction(question: Question, answer: Answer, verdict: bool | None, guess: float | None = None) -> str:
     """What is said to a guess: whether it is right, then the numbers of the model."""
-    words = {True: _("Right."), False: _("Not so."), None: ""}[verdict]
+    words = judged(question, answer, verdict, guess)
     if question.kind == "step":
         return in_turn(words, _("It is step {step}.").format(step=f"{answer.measures[0]:,.0f}"))
     if not answer.options:

@@ -1,7 +1,7 @@
 // A worksheet to print, in the place of all else in its window: title, figures, questions with lines; on a second page the key.
 // Figures are drawn by the application itself, each from its state in a frame that nobody sees, and taken from there as SVG.
 
-import { element, ending, labelled, newRoot, prose } from "../../web/elements.js";
+import { element, ending, labelled, newRoot, prose, write } from "../../web/elements.js";
 import { FILES } from "../../web/plot.js";
 
 const FRAME = { width: "1180px", height: "560px" }; // as in a window with a sidebar, a low one: figures are not high
@@ -70,9 +70,11 @@ function drawn(address) {
 /** @param {any} data @param {HTMLElement} sheet */
 async function showFigures({ figures, words }, sheet) {
   const row = sheet.querySelector(".figures");
-  for (const { title } of figures) {
+  for (const { title, what } of figures) {
     const figure = row.appendChild(element("figure"));
-    figure.append(element("figcaption", "", title), element("div", "awaited", words.drawing));
+    const caption = element("figcaption", "", title);
+    caption.append(element("span", "what", what));
+    figure.append(caption, element("div", "awaited", words.drawing));
   }
   for (const [index, { address }] of figures.entries()) {
     const picture = await drawn(address); // one after the other: each is a visit
@@ -87,13 +89,16 @@ async function showFigures({ figures, words }, sheet) {
     place.replaceWith(image);
   }
   sheet.dataset.ready = "true";
+  const print = sheet.querySelector(".print");
+  print.disabled = false;
+  write(print, words.print);
 }
 
 /** @param {any} question @param {number} number */
-function questionOf({ question, options, text, step }, number) {
+function questionOf({ question, options, text, step, kind }, number) {
   const item = element("li");
   item.append(prose("b", question || step));
-  if (text) item.append(element("div", "source", text));
+  if (kind || text) item.append(element("div", "source", [kind, text].filter(Boolean).join(" · ")));
   if (options.length) {
     const row = item.appendChild(element("div", "options"));
     for (const option of options) row.append(element("span", "option", `☐ ${option}`));
@@ -106,7 +111,8 @@ function questionOf({ question, options, text, step }, number) {
 function sheetOf({ title, level, questions, words }) {
   const sheet = element("main", "worksheet");
   const first = sheet.appendChild(element("section"));
-  const print = first.appendChild(element("button", "print", words.print));
+  const print = first.appendChild(element("button", "print", words.drawing));
+  print.disabled = true; // until all of it is there
   print.type = "button";
   print.addEventListener("click", () => window.print());
   const head = first.appendChild(element("header"));

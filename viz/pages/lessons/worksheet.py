@@ -12,7 +12,7 @@ from model.message import Message
 from viz.components.registry import component
 from viz.i18n.catalogue import _, language
 from viz.i18n.errors import translate_error
-from viz.i18n.format import as_sentence
+from viz.i18n.format import as_sentence, page_name
 from viz.i18n.messages import in_language, labelled
 from viz.pages.lessons.shelf import lesson_named
 from viz.pages.lessons.strip import Part, alike, option_name, state_of
@@ -20,12 +20,13 @@ from viz.state import shown_model
 from viz.state.session import Key
 
 if TYPE_CHECKING:
-    from model.lessons.lesson import Lesson
+    from model.lessons.lesson import Lesson, Step
     from model.lessons.questions import Answer, Question
     from model.lessons.state import State, Subject
 
 ADDRESS = "worksheet"  # in the address: it is this window
 FIGURES = 3
+OF_HEADS = ("key", "cell", "head")  # kinds of questions that are asked of one kind of attention
 CHOICES = 4  # options that are printed to tick one; of more, a line is left to write on
 STYLES = [Path(__file__).parent / name for name in ("window.css", "worksheet_page.css")]
 
@@ -55,7 +56,10 @@ def worksheet_data(lesson: Lesson, questions: list[dict[str, Any]]) -> dict[str,
         "language": language(),
         "title": lesson.title,
         "level": lesson.level,
-        "figures": [{"title": title, "address": address} for title, address in figures(lesson)],
+        "figures": [
+            {"title": step.title, "what": what_words(state_of_step), "address": address(lesson, state_of_step)}
+            for step, state_of_step in figures(lesson)
+        ],
         "questions": questions,
         "words": {
             "name": _("Name"),
@@ -69,13 +73,31 @@ def worksheet_data(lesson: Lesson, questions: list[dict[str, Any]]) -> dict[str,
     }
 
 
-def figures(lesson: Lesson) -> list[tuple[str, str]]:
-    """Titles and addresses of at most three steps whose figures are printed: those that ask something come first."""
+def figures(lesson: Lesson) -> list[tuple[Step, State]]:
+    """At most three steps whose figures are printed, and their states: those that ask something come first."""
     with_figure = [step for step in lesson.steps if step.state is not None and step.state.page != "lessons"]
     trained = [step for step in with_figure if step.state is not None and step.state.trained]
     possible = [step for step in with_figure if step not in trained[1:]]
     chosen = sorted(possible, key=lambda step: step.question is None)[:FIGURES]
-    return [(step.title, address(lesson, step.state)) for step in possible if step in chosen and step.state]
+    return [(step, step.state) for step in possible if step in chosen and step.state]
+
+
+def what_words(state: State) -> str:
+    """What the figure of a state shows: its page and, of attention, the kind, layer and head."""
+    if state.page != "attention":
+        return page_name(state.page)
+    layer, head = (state.number(name) or 0 for name in ("layer", "head"))
+    of = _("head {head} of layer {layer}").format(head=head + 1, layer=layer + 1)
+    return " · ".join(filter(None, [kind_words(state.parameters.get("attention", "")), of]))
+
+
+def kind_words(kind: str) -> str:
+    """A kind of attention; "": the model's only one."""
+    return {
+        "encoder": _("self-attention of the encoder"),
+        "decoder": _("self-attention of the decoder"),
+        "cross": _("cross-attention"),
+    }.get(kind, "")
 
 
 def address(lesson: Lesson, state: State) -> str:
@@ -95,10 +117,13 @@ def question_of(lesson: Lesson, number: int) -> dict[str, Any] | None:
     record: dict[str, Any] = {
         "step": lesson.steps[number].title,
         "options": [],
+        "kind": "",
         "text": state.parameters.get("source", ""),
     }
     try:
         subject = subject_of(lesson, state)
+        if question.kind in OF_HEADS:
+            record["kind"] = kind_words(question.attention or subject.attentions[-1])
         sentence, answer = question.wording(subject), question.answer(subject)
     except ValueError as error:
         return {**record, "question": "", "key": as_sentence(translate_error(error))}

@@ -2,15 +2,15 @@
 // scrolls in a frame of its own, in which the first column stays.
 
 import { unpack } from "../../web/bytes.js";
-import { element, ending, firstIn, lastIn, newRoot, shorten, write } from "../../web/elements.js";
+import { element, ending, firstIn, followScroll, lastIn, newRoot, shorten, write } from "../../web/elements.js";
 import { exact, significant } from "../../web/numbers.js";
 import { shown } from "../../web/chips.js";
 import { addFiles, showFiles } from "../../web/picture.js";
 
-const ROW = 32;
-const HIGH = 26; // of a node
-const BETWEEN = 18; // columns, at least
-const WIDE = { least: 74, most: 164, letter: 8, sign: 14, digit: 7.2, around: 26 }; // nodes; a sign is a letter of Chinese
+// Of a node: its height, and from one row to the next. Where the columns do not fit otherwise, and do so, its number is under its token.
+const BESIDE = { row: 32, high: 26, between: 18 }; // columns at least so much
+const STACKED = { row: 48, high: 42, between: 8 };
+const WIDE = { least: 74, most: 164, letter: 8, sign: 14, digit: 7.2, around: 26, alone: 13 }; // nodes; a sign is a letter of Chinese
 
 /** @param {HTMLElement} parentElement */
 function build(parentElement) {
@@ -32,7 +32,9 @@ function build(parentElement) {
     if (!root.data || root.classList.contains("whole")) return;
     showNodes(root);
     tell(root, root.best);
+    markBeyond();
   });
+  const markBeyond = followScroll(root.scroll);
   sizes.observe(root.scroll);
   root.stop = () => sizes.disconnect();
   // Files have all of the tree.
@@ -49,23 +51,28 @@ function build(parentElement) {
 }
 
 // A node has room for its token beside its number.
-/** @param {NodeHeader} header */
-function roomOf({ label, probability }) {
+/** @param {NodeHeader} header @param {boolean} stacked */
+function roomOf({ label, probability }, stacked) {
   const letters = [...shown(label)].map((letter) => (letter >= "⺀" ? WIDE.sign : WIDE.letter));
-  return WIDE.around + letters.reduce((sum, each) => sum + each, 0) + WIDE.digit * significant(probability).length;
+  const [token, number] = [letters.reduce((sum, each) => sum + each, 0), WIDE.digit * significant(probability).length];
+  return stacked ? WIDE.alone + Math.max(token, number) : WIDE.around + token + number;
 }
 
-/** @param {NodeHeader[]} nodes */
-const wideOf = (nodes) => Math.ceil(Math.min(WIDE.most, Math.max(WIDE.least, ...nodes.slice(1).map(roomOf))));
+/** @param {NodeHeader[]} nodes @param {boolean} stacked */
+function wideOf(nodes, stacked) {
+  const rooms = nodes.slice(1).map((node) => roomOf(node, stacked));
+  return Math.ceil(Math.min(WIDE.most, Math.max(stacked ? 0 : WIDE.least, ...rooms)));
+}
+
+/** @param {number} wide @param {number} steps @param {number} between */
+const lengthOf = (wide, steps, between) => (steps - 1) * (wide + between) + wide + 8;
 
 // From one column to the next: the last that is seen is whole.
-/** @param {number} wide @param {number} steps @param {number} seen */
-function columnOf(wide, steps, seen) {
-  const whole = Math.floor((seen - 8 + BETWEEN) / (wide + BETWEEN));
-  return whole > 1 && whole < steps ? Math.floor((seen - 8 - wide) / (whole - 1)) : wide + BETWEEN;
+/** @param {number} wide @param {number} steps @param {number} seen @param {number} between */
+function columnOf(wide, steps, seen, between) {
+  const whole = Math.floor((seen - 8 + between) / (wide + between));
+  return whole > 1 && whole < steps ? Math.floor((seen - 8 - wide) / (whole - 1)) : wide + between;
 }
-/** @param {NodeHeader} header */
-const topOf = ({ row }) => row * ROW + 4;
 
 /** @param {any} root @param {number} index */
 function newNode(root, index) {
@@ -101,9 +108,15 @@ function tell(root, index) {
 function showNodes(root) {
   const { nodes, words } = root.data;
   const count = nodes.length - 1;
-  const wide = wideOf(nodes);
   const steps = Math.max(0, ...nodes.map((/** @type {any} */ { step }) => step));
-  const column = columnOf(wide, steps, root.scroll.clientWidth);
+  const seen = root.scroll.clientWidth;
+  const stacked = lengthOf(wideOf(nodes, false), steps, BESIDE.between) > seen && lengthOf(wideOf(nodes, true), steps, STACKED.between) <= seen;
+  root.classList.toggle("stacked", stacked);
+  const { row: rowHigh, high, between } = stacked ? STACKED : BESIDE;
+  const wide = wideOf(nodes, stacked);
+  const column = columnOf(wide, steps, seen, between);
+  /** @param {NodeHeader} header */
+  const topOf = ({ row }) => row * rowHigh + 4;
   /** @param {any} given */
   const leftOf = ({ step }) => (step - 1) * column + 4;
   while (root.nodes.length > count) root.nodes.pop().remove();
@@ -118,21 +131,22 @@ function showNodes(root) {
     made.style.left = `${leftOf(node)}px`;
     made.style.width = `${wide}px`;
     made.style.top = `${topOf(node)}px`;
+    made.style.height = `${high}px`;
     made.disabled = !node.open;
     made.title = `${node.sentence}${node.open ? ` · ${words.continue}` : ""}`;
     write(firstIn(made), shown(node.label));
     write(lastIn(made), significant(node.probability));
-    const middle = topOf(node) + HIGH / 2;
+    const middle = topOf(node) + high / 2;
     const parent = nodes[node.parent];
     const line = root.lines.children[at];
-    const [x1, y1] = node.parent ? [leftOf(parent) + wide, topOf(parent) + HIGH / 2] : [0, middle];
+    const [x1, y1] = node.parent ? [leftOf(parent) + wide, topOf(parent) + high / 2] : [0, middle];
     const x2 = leftOf(node);
     line.setAttribute("d", `M${x1} ${y1}C${(x1 + x2) / 2} ${y1} ${(x1 + x2) / 2} ${middle} ${x2} ${middle}`);
     line.setAttribute("class", node.fate);
   });
   const rows = Math.max(0, ...nodes.slice(1).map((/** @type {NodeHeader} */ { row }) => row + 1));
   root.plane.style.width = `${(steps - 1) * column + wide + 8}px`;
-  root.plane.style.height = `${rows * ROW + 4}px`;
+  root.plane.style.height = `${rows * rowHigh + 4}px`;
   root.first.style.width = root.scroll.style.scrollPaddingLeft = `${wide + 8}px`;
 }
 

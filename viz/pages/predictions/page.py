@@ -108,7 +108,8 @@ def show_positions(model: TextModel, row: ChoiceRow) -> Views:
         yield parts
 
         def rest() -> None:
-            if model.kind in TWO_STACKS:
+            now = current_session()
+            if model.kind in TWO_STACKS and now.generation is not None and not now.origin:
                 places[0].caption(explaining.how_written())
             show_pin_note(places[2], subject)
             data_table(Part.DATA, lambda: positions.table(subject), "predictions", place=data, parts=parts)

@@ -36,7 +36,8 @@ BEFORE, AFTER = EXPECTED, OUTPUT
 def sampling_sliders(vocabulary: int) -> Sampling:
     """Sliders of temperature, top-k and top-p for a `vocabulary` of so many tokens; they are in the address too."""
     binding: dict[str, Any] = {"bind": "query-params", "persist_state": "session"}
-    first, second, third = st.columns(3, vertical_alignment="bottom")
+    with st.container(key="sampling_sliders"):
+        first, second, third = st.columns([2, 1, 1], vertical_alignment="bottom")
     temperature = first.slider(_("Temperature T"), *RANGES[TEMPERATURE], 1.0, 0.05, key=TEMPERATURE, **binding)
     words = {limit: str(limit) for limit in LIMITS} | {0: _("all")}
     # Limits above a small vocabulary stay: the wish outlives a look at another model.

@@ -91,7 +91,7 @@ def standing(place: DeltaGenerator, session: Session) -> None:
         )
     elif snapshot.status == "failed":
         place.error(as_sentence(translate_error(snapshot.message)))
-    elif snapshot.status in training.OVER:
+    elif snapshot.status in training.OVER and not training.is_moving(live):  # a branch that has just begun is no end
         place.info(over(live))
     elif snapshot.unseen:
         place.info(_("The training paused because nobody looked at it any more: ▶ in the sidebar trains on."))

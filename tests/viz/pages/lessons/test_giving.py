@@ -48,6 +48,28 @@ def test_ones_own_text_and_choice_come_back_at_the_end_of_a_lesson():
     assert (session.selection.layer, session.selection.head, session.what_if.changes) == (1, 4, ())
 
 
+def test_a_typed_text_stays_at_steps_of_the_same_model_and_texts_until_the_lessons_is_wanted(tmp_path, monkeypatch):
+    monkeypatch.setenv(FOLDER, str(tmp_path))
+    question = "```question\nkind: key\nquery: 1\nhints: [a, b]\n```\n"
+    state = "/attention?attention=cross&layer=2&head=6&query=0&source="
+    steps = [(f"{state}She reads.", question), (f"{state}I like tea.", ""), (f"{state}She reads.&head=5", question)]
+    parts = [f"## S\n```state\n{address}\n```\n{asked}" for address, asked in steps]
+    (tmp_path / "tiny.en.md").write_text(HEAD + "\n".join(parts), encoding="utf-8")
+    app = sound(opened("lessons", language="en"))
+    session = app.session_state[Key.SESSION]
+    app.button(key="open_tiny").click().run()
+    assert not [each for each in app.button if each.key == "lesson_text"]
+    type_in(app, "source", OWN)
+    assert app.button(key="lesson_text")
+    for press, source in (("next", "I like tea."), ("next", OWN), ("back", "I like tea."), ("back", OWN)):
+        sound(app.button(key=f"lesson_{press}").click().run())
+        assert session.traced[0] == source
+        assert (source == OWN) == bool([each for each in app.button if each.key == "lesson_text"])
+    for press in ("text", "next", "next"):
+        sound(app.button(key=f"lesson_{press}").click().run())
+    assert session.traced[0] == "She reads."
+
+
 def test_a_step_shows_nothing_that_the_visitor_has_chosen_which_comes_back_at_the_end():
     """On the page of the step, on another one, and where a widget alone may write the address."""
     own = {
@@ -134,13 +156,16 @@ def test_the_answers_of_a_worksheet_are_those_of_the_model_and_others_of_a_wrong
         answers.append([worksheet.question_of(lesson, number)["key"] for number in numbers])
     right, wrong = answers
     assert right[0] == "·red: 0.993"
+    assert worksheet.question_of(lesson, numbers[1])["kind"] == "cross-attention"
     assert all(one != other for one, other in zip(right, wrong, strict=True))
 
 
 def test_a_worksheet_has_at_most_three_figures_and_their_states():
     figures = worksheet.figures(lesson_named("attention-seen"))
     assert len(figures) == worksheet.FIGURES
-    assert all("model=eng-cmn" in address and "lesson" not in address for _title, address in figures)
+    printed = worksheet.worksheet_data(lesson_named("attention-seen"), [])["figures"]
+    assert all("model=eng-cmn" in each["address"] and "lesson" not in each["address"] for each in printed)
+    assert printed[0]["what"] == "cross-attention · head 6 of layer 3"
 
 
 def test_numbers_that_are_compared_have_one_unit_and_as_many_decimals():
