@@ -8,7 +8,7 @@ const RING = "2px solid currentColor";
 const CONTROLS = 'button, summary, label, a, [role="radio"], [role="option"]';
 
 /** @param {Element} each */
-const written = (each) => (each.textContent ?? "").trim();
+const written = (each) => ((each.matches("summary") ? each.querySelector("p") : each)?.textContent ?? "").trim(); // of a fold without its icon
 
 // Shadow roots of the components that are mounted.
 /** @returns {ParentNode[]} */
