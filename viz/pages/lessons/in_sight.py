@@ -18,6 +18,7 @@ OF_CHOICES = {
     ("below", "importance"): ("head_effects",),
     ("residual_view", "forms"): ("norm_forms",),
     ("look", "apart"): ("units_apart",),
+    ("training_part", "film"): ("training_film",),  # from its slider on
 }
 
 
