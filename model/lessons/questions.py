@@ -27,6 +27,7 @@ from model.capture.interventions import (
     read_changes,
 )
 from model.capture.trace import AttentionKind
+from model.lessons.light import Light
 from model.lessons.state import State, Subject
 from model.message import InputError, Message
 from model.network.costs import active_parameters
@@ -49,7 +50,8 @@ class Question:
     which head of a kind has the largest metric `of`, or the smallest; "cell": the largest weight of a head; "expert":
     which expert of a layer of `stack` has the largest weight for a token; "step": the first step of the training at
     which `of` is below `value`, or, of "right", not below. change: "unscaled",
-    "shuffled", or changes as in an address.
+    "shuffled", or changes as in an address. made: changes of the step itself, between which with and without `change`
+    is asked, whatever the reader has changed.
     hints: a nudge and a suggestion; the third is the answer.
     """
 
@@ -62,6 +64,7 @@ class Question:
     head: int = 0
     query: int = 0
     change: str = ""
+    made: tuple[AttentionChange, ...] = ()
     most: bool = True
     value: float = 0.0
     tolerance: float = 0.1
@@ -97,7 +100,7 @@ class Question:
         if type(tolerance) not in (int, float) or not 0 < tolerance <= 1:
             raise InputError("tolerance ({value!r}) must be above 0 and at most 1", value=tolerance)
         _require_change(values["change"], values["kind"] == "change")
-        return cls(hints=(hints[0], hints[1]), **values)
+        return cls(hints=(hints[0], hints[1]), made=state.changes, **values)
 
     @property
     def counts(self) -> bool:
@@ -140,13 +143,15 @@ class Answer:
     """Answer to a question.
 
     options: to choose among; none where a number is asked for. measures: number behind each option, or the number
-    itself. right: option that is right; None: the model does not decide, and nothing is scored.
+    itself. right: option that is right; None: the model does not decide, and nothing is scored. texts: what the model
+    writes without a change and with it.
     """
 
     options: tuple[str, ...]
     measures: tuple[float, ...]
     right: int | None
     tolerance: float = 0.0
+    texts: tuple[str, str] = ("", "")
 
     def judge(self, guess: int | float) -> bool | None:
         """True if a guess, the number of an option or a number, is right; None where nothing is scored."""
@@ -262,13 +267,17 @@ def _token(question: Question, subject: Subject) -> Answer:
 
 def _cell(question: Question, subject: Subject) -> Answer:
     kind, _layer, _head, _query = question.place(subject)
-    cells = weights(question, subject)
-    cells = cells.where(((cells > 0).sum(dim=-1) > 1)[:, None], 0)  # who sees one key alone has no choice
+    cells = _with_choice(weights(question, subject))
     rows, columns = numbered(queries(subject, kind)), numbered(keys(subject, kind))
     best = cells.flatten().topk(min(MOST_OPTIONS, cells.numel())).indices.tolist()
     places = [divmod(place, cells.shape[1]) for place in sorted(best)]
     options = [f"{rows[query]} → {columns[key]}" for query, key in places]
     return largest(options, [float(cells[place]) for place in places])
+
+
+def _with_choice(cells: Float[Tensor, "query key"]) -> Float[Tensor, "query key"]:
+    """Weights of the queries that see more than one key; of the others 0."""
+    return cells.where(((cells > 0).sum(dim=-1) > 1)[:, None], 0)
 
 
 def _head(question: Question, subject: Subject) -> Answer:
@@ -346,8 +355,9 @@ def _number(question: Question, subject: Subject) -> Answer:
 def _change(question: Question, subject: Subject) -> Answer:
     if question.of == "translation":
         return _translation(question, subject)
-    after = subject.changed(*changes(question, subject))
-    numbers = measured(question, subject), measured(question, after)
+    before = subject.with_changes(*question.made)
+    after = before.changed(*changes(question, subject))
+    numbers = measured(question, before), measured(question, after)
     options = (Message("it goes up"), Message("it goes down"), Message("it stays the same"))
     difference, scale = numbers[1] - numbers[0], max(map(abs, numbers))
     right = 2 if abs(difference) <= SAME * scale else None if abs(difference) <= TIE * scale else int(difference < 0)
@@ -355,19 +365,21 @@ def _change(question: Question, subject: Subject) -> Answer:
 
 
 def _translation(question: Question, subject: Subject) -> Answer:
-    """The text that the model writes for the source, with and without the change."""
-    model, before = subject.model, subject.trace.changes
+    """The text that the model writes for the source, without the change and with it."""
+    model = subject.model
     if subject.target is None:
         raise InputError("{name} does not translate", name=model.name)
     text = model.source_tokenizer.decode(
         [each for each in subject.source.ids if each not in model.source_tokenizer.special]
     )
-    texts = []
-    for each in (before, (*before, *changes(question, subject))):
-        with intervening(model.network, each):
-            texts.append(model.generate(text).text)
+
+    def written(made: Sequence[Intervention]) -> str:
+        with intervening(model.network, made):
+            return model.generate(text).text
+
+    before, after = written(question.made), written((*question.made, *changes(question, subject)))
     options = (Message("it becomes another"), Message("it stays the same"))
-    return Answer(options, (0.0, 0.0), int(texts[0] == texts[1]))
+    return Answer(options, (0.0, 0.0), int(before == after), texts=(before, after))
 
 
 def _step(question: Question, subject: Subject) -> Answer:
@@ -409,6 +421,22 @@ OF: dict[str, tuple[str, ...]] = {
 }
 
 
+def light(question: Question, answer: Answer, subject: Subject) -> Light | None:
+    """Place of the answer in a figure: a head, or a cell of the question's head; None where it has none."""
+    if question.kind == "head":
+        order = sorted(range(len(answer.measures)), key=lambda place: answer.measures[place], reverse=question.most)
+        _layers, heads = subject.maps(question.attention or subject.attentions[-1])
+        return Light("head", f"{order[0] // heads}.{order[0] % heads}")
+    if question.kind == "key":
+        query = question.place(subject)[3]
+        return Light("cell", f"{query}.{int(weights(question, subject)[query].argmax())}")
+    if question.kind == "cell":
+        cells = _with_choice(weights(question, subject))
+        query, key = divmod(int(cells.argmax()), cells.shape[1])
+        return Light("cell", f"{query}.{key}")
+    return None
+
+
 def numbered(labels: Sequence[str]) -> list[str]:
     """Labels, those that stand more than once with the number of their place, from 1."""
     return [label if labels.count(label) == 1 else f"{label} ({place})" for place, label in enumerate(labels, 1)]
@@ -418,7 +446,7 @@ def numbered(labels: Sequence[str]) -> list[str]:
 
 
 def _wording(question: Question, subject: Subject) -> Message:
-    head, kind = _where(question), question.kind
+    head, kind = _where(question, subject), question.kind
     if kind in ("key", "next"):
         attention, _layer, _head, query = (
             question.place(subject) if kind == "key" else ("decoder", 0, 0, question.query)
@@ -446,9 +474,18 @@ def _wording(question: Question, subject: Subject) -> Message:
     if kind == "token":
         most = Message("Which token has the longest vector after the last block?")
         return most if question.most else Message("Which token has the shortest vector after the last block?")
+    return _head_wording(question, subject)
+
+
+def _head_wording(question: Question, subject: Subject) -> Message:
+    metric, attention = METRIC_NAMES[question.of], _attention(question.attention or subject.attentions[-1], subject)
+    if attention is None:
+        if question.most:
+            return Message("Find the head with most of this: {metric}.", metric=metric)
+        return Message("Find the head with least of this: {metric}.", metric=metric)
     if question.most:
-        return Message("Find the head with most of this: {metric}.", metric=METRIC_NAMES[question.of])
-    return Message("Find the head with least of this: {metric}.", metric=METRIC_NAMES[question.of])
+        return Message("Find the head of {attention} with most of this: {metric}.", attention=attention, metric=metric)
+    return Message("Find the head of {attention} with least of this: {metric}.", attention=attention, metric=metric)
 
 
 def _expert_wording(question: Question, subject: Subject) -> Message:
@@ -485,13 +522,27 @@ def _step_wording(question: Question) -> Message:
     )
 
 
-def _where(question: Question) -> Message:
-    return Message("head {head} of layer {layer}", head=question.head + 1, layer=question.layer + 1)
+def _where(question: Question, subject: Subject) -> Message:
+    return _head_name(question.attention or subject.attentions[-1], question.layer, question.head, subject)
+
+
+def _head_name(kind: str, layer: int, head: int, subject: Subject) -> Message:
+    """Head with its layer and, where a model has several kinds of attention, its kind."""
+    attention = _attention(kind, subject)
+    if attention is None:
+        return Message("head {head} of layer {layer}", head=head + 1, layer=layer + 1)
+    words = "head {head} of layer {layer} of {attention}"
+    return Message(words, head=head + 1, layer=layer + 1, attention=attention)
+
+
+def _attention(kind: str, subject: Subject) -> Message | None:
+    """Kind of attention in words; None where the model has one alone."""
+    return ATTENTION_NAMES[kind] if len(subject.attentions) > 1 else None
 
 
 def _quantity(question: Question, subject: Subject) -> Message:
     if question.of == "entropy":
-        return Message("the mean entropy of {head} (in nats)", head=_where(question))
+        return Message("the mean entropy of {head} (in nats)", head=_where(question, subject))
     if question.of == "parameters":
         return Message("the number of active weights: all but those of the experts that a token does not go through")
     if question.of == "loss":
@@ -504,7 +555,7 @@ def _change_name(change: str, subject: Subject) -> Message:
         return CHANGE_NAMES[change]
     one, *others = changes = read_changes(change)
     if isinstance(one, RemovedHead) and not others:
-        return Message("with head {head} of layer {layer} removed", head=one.head + 1, layer=one.layer + 1)
+        return Message("with {head} removed", head=_head_name(one.kind, one.layer, one.head, subject))
     if isinstance(one, RemovedExpert) and not others:
         expert, layer = one.expert + 1, one.layer + 1
         if one.kind == "encoder":
@@ -537,6 +588,11 @@ CHANGE_NAMES = {
     "encoder:padding:off": Message("without the encoder's padding mask"),
     "cross:padding:off": Message("without the padding mask of the cross-attention"),
     "decoder:padding:off": Message("without the decoder's padding mask"),
+}
+ATTENTION_NAMES = {
+    "encoder": Message("the encoder's self-attention"),
+    "decoder": Message("the decoder's self-attention"),
+    "cross": Message("the cross-attention"),
 }
 METRIC_NAMES = {
     "entropy": Message("entropy of its weights"),

@@ -145,9 +145,13 @@ class Subject:
 
     def changed(self, *changes: Intervention) -> Subject:
         """Subject of a pass over the same tokens with more changes."""
-        if not changes:
+        return self.with_changes(*self.trace.changes, *changes)
+
+    def with_changes(self, *changes: Intervention) -> Subject:
+        """Subject of a pass over the same tokens with these changes and no others."""
+        if changes == tuple(self.trace.changes):
             return self
-        with intervening(self.model.network, (*self.trace.changes, *changes)):
+        with intervening(self.model.network, changes):
             return replace(self, trace=self.model.trace_tokens(self.source, self.target))
 
     @property

@@ -39,7 +39,6 @@ function ask(place, question, words, number) {
     said.dataset.verdict = String(verdict);
   };
   place.append(element("p", "asked", question.sentence), fieldOf(question, words, answer), said, more);
-  if (question.right === null) more.append(element("p", "small", words.undecided));
   const hint = place.appendChild(element("button", "hint", words.hint));
   hint.type = "button";
   hint.addEventListener("click", () => {

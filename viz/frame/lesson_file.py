@@ -88,9 +88,6 @@ def lesson_words() -> dict[str, str]:
         "show": _("Show me"),
         "guess": _("Your guess"),
         "answer": _("Answer"),
-        "undecided": _(
-            "The model does not decide it on this text: the best two differ by less than 5 %. It is not scored."
-        ),
         "result": _("{right} of {all} right at the first guess, without a hint"),
     }
 

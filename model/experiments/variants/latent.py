@@ -8,6 +8,7 @@ the trained module go without it.
 from __future__ import annotations
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
@@ -87,10 +88,11 @@ def variant(sizes: Sizes) -> Variant:
         return tuple(torch.randn(*each, generator=draw) for each in shapes)
 
     def cache_tensors(key: Tensor, value: Tensor) -> tuple[Tensor, ...]:
-        return (best_latent(key, value, rank)[0],)
+        latent = best_latent(key, value, rank)[0]  # of a text of fewer tokens the other channels are 0
+        return (F.pad(latent, (0, rank - latent.shape[-1])),)
 
     def cached(shape: Shape) -> int:
-        return shape.length * min(rank, shape.length, 2 * shape.heads * shape.width)
+        return shape.length * rank
 
     return Variant(
         key="latent",

@@ -12,7 +12,8 @@ from model.checkpoints.load import open_checkpoint
 from model.inference.copies import with_weights
 from model.inference.text_model import TextModel
 from model.lessons.check import CHECKPOINTS
-from model.lessons.questions import Answer, Question, largest
+from model.lessons.light import Light
+from model.lessons.questions import Answer, Question, largest, light, measured
 from model.lessons.state import State, Subject
 from model.lessons.trained import rehearsal, trained_subject
 from model.message import InputError
@@ -57,7 +58,9 @@ def test_the_key_is_that_of_the_largest_product_of_query_and_key(subject):
     row = softmax(scores(subject, "cross", 2, 6) * SCALE)[7]
     assert answer.options[answer.right] == subject.source.labels[int(row.argmax())] == "▁red"
     assert max(answer.measures) == pytest.approx(float(row.max()), abs=1e-5)
-    assert question(kind="key").wording(subject) == "In head 7 of layer 3: which token does 辆 look at most?"
+    assert question(kind="key").wording(subject) == (
+        "In head 7 of layer 3 of the cross-attention: which token does 辆 look at most?"
+    )
 
 
 def test_another_sentence_has_another_key(model):
@@ -99,7 +102,9 @@ def test_a_removed_head_changes_the_loss_as_a_network_without_its_rows_of_w_o(su
     labels = [*subject.target.ids[1:], model.target_tokenizer.end]
     loss = -float(logs[range(len(labels)), labels].mean())
     assert asked.answer(subject).measures[1] == pytest.approx(loss, rel=1e-3)
-    assert asked.wording(subject) == "What becomes of the mean loss (in nats) with head 7 of layer 3 removed?"
+    assert asked.wording(subject) == (
+        "What becomes of the mean loss (in nats) with head 7 of layer 3 of the cross-attention removed?"
+    )
 
 
 def test_shuffled_positions_are_those_of_the_source_alone(subject):
@@ -177,6 +182,37 @@ def test_the_change_of_nothing_is_none(subject):
     """A window as wide as the text hides nothing."""
     answer = question(kind="change", of="loss", change="decoder:window:90").answer(subject)
     assert answer.options[answer.right] == "it stays the same"
+
+
+def test_a_change_is_asked_between_the_step_with_and_without_it_whatever_the_reader_has_changed(subject):
+    """Who takes the mask off, as the step says, and then answers, is judged by the same two numbers and texts."""
+    done = subject.changed(*State("masks", {"changes": "decoder:causal:off;encoder.0.0:remove"}).changes)
+    for of in ("loss", "entropy"):
+        asked = question(kind="change", of=of, attention="decoder", change="decoder:causal:off")
+        first, second = asked.answer(subject), asked.answer(done)
+        assert (first.right, second.options) == (0, first.options)
+        assert second.measures == first.measures
+    asked = question(kind="change", of="translation", change="decoder:causal:off")
+    answer = asked.answer(done)
+    assert answer.texts == asked.answer(subject).texts == ("她昨天买了一辆红色汽车。", "她昨天买了一辆红色车。")
+    assert answer.options[answer.right] == "it becomes another"
+    state = replace(STATE, parameters={**STATE.parameters, "changes": "decoder:causal:off"})
+    own = Question.read({"kind": "change", "of": "loss", "change": "encoder.0.0:remove", **HINTS}, state)
+    before = subject.changed(*state.changes)
+    assert own.answer(subject).measures[0] == pytest.approx(measured(own, before))
+
+
+def test_the_place_of_an_answer_is_the_cell_or_head_with_the_largest_number(subject):
+    keyed = question(kind="key")
+    assert light(keyed, keyed.answer(subject), subject) == Light("cell", f"7.{subject.source.labels.index('▁red')}")
+    asked = question(kind="head", of="first", attention="encoder")
+    answer = asked.answer(subject)
+    layer, head = light(asked, answer, subject).place
+    assert answer.measures[layer * 8 + head] == max(answer.measures)
+    asked = question(kind="next", query=3)
+    assert light(asked, asked.answer(subject), subject) is None
+    words = "Find the head of the encoder's self-attention with most of this: weight on the very first token."
+    assert question(kind="head", of="first", attention="encoder").wording(subject) == words
 
 
 def test_wrong_weights_have_other_keys(model, subject):

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from model.experiments.experiment import Experiment
 
 # Of curves, in their order; with more of them the same again, dashed.
-COLOURS = SERIES[:8]
+COLOURS = (*SERIES[:7], SERIES[8])  # the eighth of the series is near the first
 Chip = Literal["green", "orange", "red", "gray"]
 HEIGHT, IN_KEY = 220, 8  # pixels of a plot, and of each of its curves for the key above it
 MANY = 6  # figures of one kind, of which three stand in a row

@@ -50,6 +50,14 @@ def lesson_named(name: str) -> Lesson | None:
     return next((each for each in lessons()[0] if each.name == name), None)
 
 
+def lesson_after(lesson: Lesson) -> Lesson | None:
+    """Lesson that follows in the list; None after the last one."""
+    here = lessons()[0]
+    names = [each.name for each in here]
+    place = names.index(lesson.name) + 1 if lesson.name in names else len(names)
+    return here[place] if place < len(names) else None
+
+
 def _stamp(folder: Path) -> tuple[tuple[str, int], ...]:
     """Files of a folder, each with the time of its last change."""
     return tuple(sorted((file.name, file.stat().st_mtime_ns) for file in folder.glob("*.md")))

@@ -26,7 +26,7 @@ from viz.pages.lessons import before, own_text, trained_state
 from viz.pages.lessons.class_bars import bars
 from viz.pages.lessons.in_sight import figures_of
 from viz.pages.lessons.page_choices import HIDE, PLACED, TRAINED, clear_choices
-from viz.pages.lessons.shelf import lesson_named
+from viz.pages.lessons.shelf import lesson_after, lesson_named
 from viz.render.grouping import first_of
 from viz.state import shown_model, texts, training
 from viz.state.class_sessions import CLASS_SESSIONS, Answers
@@ -38,6 +38,7 @@ from viz.ui.qr import link_words, on_code, wanted_code
 
 if TYPE_CHECKING:
     from model.lessons.lesson import Lesson, Paragraph
+    from model.lessons.light import Light
     from model.lessons.questions import Answer, Question
     from model.lessons.state import State, Subject
 
@@ -239,15 +240,22 @@ def panel(session: Session, place: DeltaGenerator) -> None:
         st.markdown(markdown(step.paragraphs))
         own_text.line(session, lesson, state_of(lesson, number))
         waiting = trained_state.awaited(session) is not None
-        sentence = ""
+        sentence, shown = "", None
         if step.question is not None and session.traced_input is not None and not waiting:
             with st.container(key="lesson_question"):
-                sentence = show_question(session, lesson, number, step.question)
+                sentence, shown = show_question(session, lesson, number, step.question)
+        last = number == len(lesson.steps) - 1
+        following = lesson_after(lesson) if last else None
+        if last:
+            st.markdown(end_words(following))
         row = st.container(horizontal=True, vertical_alignment="center")
         row.button(_("Back"), key="lesson_back", disabled=not number, on_click=partial(open_step, lesson, number - 1))
-        last = number == len(lesson.steps) - 1
-        ahead = partial(open_step, lesson, number + 1)
-        row.button(_("Next step"), key="lesson_next", disabled=last, type="primary", on_click=ahead)
+        if following is not None:
+            ahead = partial(open_step, following, 0)
+            row.button(_("Next lesson"), key="lesson_following", type="primary", on_click=ahead)
+        elif not last:
+            ahead = partial(open_step, lesson, number + 1)
+            row.button(_("Next step"), key="lesson_next", type="primary", on_click=ahead)
         if last and (first := progress(lesson).first):
             words = _("{right} of {all} right at the first guess, without a hint").format(
                 right=sum(first.values()), all=len(first)
@@ -257,17 +265,25 @@ def panel(session: Session, place: DeltaGenerator) -> None:
             st.caption(words)
         acts = {"go": partial(on_go, lesson), "code": partial(on_code, Part.ACTS), "place": on_place}
         changes = {f"on_{name}_change": act for name, act in acts.items()}
-        _lesson(data=step_data(lesson, number, sentence), key=Part.ACTS, **changes)
+        _lesson(data=step_data(lesson, number, sentence, shown), key=Part.ACTS, **changes)
     before.look_after(session)
+
+
+def end_words(following: Lesson | None) -> str:
+    """Last words of a lesson, with the name of the one that comes next, if one does."""
+    if following is None:
+        return _("The lesson is over, and it was the last one of the list.")
+    return _("The lesson is over. The next one is **{title}**.").format(title=literal(following.title))
 
 
 def place_words(lesson: Lesson, number: int) -> str:
     return _("step {number} of {count}").format(number=number + 1, count=len(lesson.steps))
 
 
-def step_data(lesson: Lesson, number: int, question: str) -> dict[str, Any]:
-    """A step for the browser, see lesson.js. question: as it is asked of this text."""
+def step_data(lesson: Lesson, number: int, question: str, shown: Light | None = None) -> dict[str, Any]:
+    """A step for the browser, see lesson.js. question: as it is asked of this text. shown: place of its answer."""
     step = lesson.steps[number]
+    lights = step.lights if shown is None else [*step.lights, shown]
     return {
         "lesson": lesson.name,
         "step": number,
@@ -278,7 +294,7 @@ def step_data(lesson: Lesson, number: int, question: str) -> dict[str, Any]:
         "find": step.question.kind if question and step.question and step.question.kind in FINDABLE else "",
         "paragraphs": paragraphs_data(step.paragraphs),
         "figures": figures_of(step, state_of(lesson, number)),
-        "lights": [{"kind": each.kind, "what": each.what} for each in step.lights],
+        "lights": [{"kind": each.kind, "what": each.what} for each in lights],
         "notes": any(each.notes or each.minutes for each in lesson.steps),
         "code": wanted_code(),
         "words": {
@@ -358,9 +374,9 @@ def _target(address: str) -> str:
 # Its question.
 
 
-def show_question(session: Session, lesson: Lesson, number: int, question: Question) -> str:
+def show_question(session: Session, lesson: Lesson, number: int, question: Question) -> tuple[str, Light | None]:
     """The question of the text that is there, answered by the model that is shown; then hints. The question in words,
-    "" where it cannot be asked.
+    "" where it cannot be asked, and the place of its answer once that is shown.
     """
     from model.lessons.state import Subject
 
@@ -376,14 +392,15 @@ def show_question(session: Session, lesson: Lesson, number: int, question: Quest
         sentence, answer = session.cached("lesson_question", made_of, words_and_answer)
     except ValueError as error:  # another model, or a text that is too short for it
         st.info(as_sentence(translate_error(error)))
-        return ""
+        return "", None
     wanted = state_of(lesson, number).parameters.get(Key.MODEL, lesson.model)
     if live is None and now.model.name != wanted:
         other = _("The lesson was written for {model}; {name} answers here.")
         st.caption(other.format(model=literal(wanted), name=literal(now.model.name)))
     words = in_language(sentence.replacing("▁", "·"))
     st.markdown(f"**{prose(words)}**")
-    of = now.model.name, session.traced, session.what_if.changes
+    # What a change does is asked of the step's own state: the reader may make it before the guess, and after it.
+    of = now.model.name, session.traced, () if question.kind == "change" else session.what_if.changes
     ask_class(session, (lesson.name, number, of), lesson.title, sentence, answer)
     key = f"guess_{lesson.name}_{number}_{hash(of)}"
     guess = ask(question, answer, subject, key)
@@ -398,16 +415,26 @@ def show_question(session: Session, lesson: Lesson, number: int, question: Quest
         if verdict is not None:
             known.first.setdefault(number, verdict and not hints)
         st.markdown(reaction(question, answer, verdict, guess))
-    if answer.right is None:
-        st.caption(
-            _("The model does not decide it on this text: the best two differ by less than 5 %. It is not scored.")
-        )
     for hint in question.hints[:hints]:
         st.caption(prose(hint))
     if hints < HINTS:
         label = _("Show me") if hints == HINTS - 1 else _("Hint")
         st.button(label, key="lesson_hint", type="tertiary", on_click=partial(known.hints.update, {number: hints + 1}))
-    return words
+    return words, light_of(question, answer, subject) if hints == HINTS else None
+
+
+def light_of(question: Question, answer: Answer, subject: Subject) -> Light | None:
+    """Place of an answer in the figures of the page; none of a cell while another head is the large one."""
+    from model.lessons.questions import light
+
+    place = light(question, answer, subject)
+    if place is None or place.kind != "cell":
+        return place
+    session = current_session()
+    kind, layer, head, _query = question.place(subject)
+    chosen = session.fit_selection(*subject.maps(kind), 1)
+    shown = session.address.get("attention") or subject.attentions[-1]
+    return place if (shown, chosen.layer, chosen.head) == (kind, layer, head) else None
 
 
 def ask_class(session: Session, key: tuple[str, int, object], title: str, sentence: Message, answer: Answer) -> None:
@@ -503,16 +530,30 @@ def judged(question: Question, answer: Answer, verdict: bool | None, guess: floa
 
 
 def reaction(question: Question, answer: Answer, verdict: bool | None, guess: float | None = None) -> str:
-    """What is said to a guess: whether it is right, then the numbers of the model."""
-    words = judged(question, answer, verdict, guess)
+    """What is said to a guess: whether it is right, then the numbers of the model, and why nothing is scored."""
+    numbers = _numbers(question, answer, judged(question, answer, verdict, guess))
+    return in_turn(numbers, "" if answer.right is not None else undecided(question))
+
+
+def undecided(question: Question) -> str:
+    """Why no guess is scored: the model does not decide."""
+    if question.kind == "change":
+        return _("The two differ by less than 5 %, too little for “up”, “down” or “the same”: no guess is scored.")
+    return _("The best two differ by less than 5 %: the model does not decide it, and no guess is scored.")
+
+
+def _numbers(question: Question, answer: Answer, words: str) -> str:
     if question.kind == "step":
         return in_turn(words, _("It is step {step}.").format(step=f"{answer.measures[0]:,.0f}"))
     if not answer.options:
         value = f"{answer.measures[0]:,.0f}" if question.counts else significant(answer.measures[0])
         return in_turn(words, _("It is {value}.").format(value=value))
     if question.of == "translation":
-        outcome = literal(in_language(answer.options[answer.right or 0]))
-        return in_turn(words, _("What it writes: {outcome}.").format(outcome=outcome))
+        before, after = map(token_code, answer.texts)
+        if answer.texts[0] == answer.texts[1]:
+            return in_turn(words, _("With the change as without it the model writes {text}").format(text=before))
+        both = _("Without the change the model writes {before}, with it {after}")
+        return in_turn(words, both.format(before=before, after=after))
     if question.kind == "change":
         first, second = alike(answer.measures)
         return in_turn(words, _("It was {before} and becomes {after}.").format(before=first, after=second))

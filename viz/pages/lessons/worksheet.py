@@ -156,7 +156,7 @@ def key_words(question: Question, answer: Answer) -> str:
     right = answer.options[answer.right]
     name = in_language(right) if isinstance(right, Message) else option_name(right)
     if question.of == "translation":
-        return name
+        return in_language(labelled(name, " → ".join(dict.fromkeys(answer.texts))))
     numbers = alike(answer.measures)
     if question.kind == "change":
         return in_language(labelled(name, f"{numbers[0]} → {numbers[1]}"))

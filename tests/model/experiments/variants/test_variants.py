@@ -249,6 +249,11 @@ def test_what_is_kept_has_as_many_numbers_as_the_formula_says(variant: Variant, 
     assert sum(tensor.numel() for tensor in kept) == variant.cached(Shape(HEADS, length, WIDTH))
 
 
+def test_a_latent_has_all_its_channels_from_the_first_token_on() -> None:
+    """As a DeepSeek model's own cache has: see `numbers_per_token` and its test."""
+    assert [ALL["latent"].cached(Shape(HEADS, length, WIDTH)) for length in (1, 4)] == [SIZES.rank, 4 * SIZES.rank]
+
+
 def test_what_windows_and_blocks_keep_is_all_that_the_newest_query_sees() -> None:
     query, key, value = inputs()
     newest = query[:, -1:]

@@ -90,7 +90,7 @@ def test_a_lesson_is_opened_guessed_and_left():
     assert (session.selection.layer, session.selection.head, session.selection.query) == (2, 2, 12)
     texts = [each.value for each in app.markdown]
     assert f"**{lesson.steps[0].title}**" in texts
-    assert "**In head 3 of layer 3: which token does 买 look at most?**" in texts
+    assert "**In head 3 of layer 3 of the decoder's self-attention: which token does 买 look at most?**" in texts
     guess = next(each for each in app.button_group if each.key.startswith("guess_causal-mask_0"))
     guess.set_value(guess.options.index("天")).run()
     assert any(each.value.startswith("Right. `天` 0.564 · `她` 0.389") for each in app.markdown)
