@@ -50,8 +50,8 @@ class Question:
     which head of a kind has the largest metric `of`, or the smallest; "cell": the largest weight of a head; "expert":
     which expert of a layer of `stack` has the largest weight for a token; "step": the first step of the training at
     which `of` is below `value`, or, of "right", not below. change: "unscaled",
-    "shuffled", or changes as in an address. made: changes of the step itself, between which with and without `change`
-    is asked, whatever the reader has changed.
+    "shuffled", or changes as in an address. base: changes of the step itself: `change` is asked beside
+    these, whatever the reader has changed.
     hints: a nudge and a suggestion; the third is the answer.
     """
 
@@ -64,7 +64,7 @@ class Question:
     head: int = 0
     query: int = 0
     change: str = ""
-    made: tuple[AttentionChange, ...] = ()
+    base: tuple[AttentionChange, ...] = ()
     most: bool = True
     value: float = 0.0
     tolerance: float = 0.1
@@ -100,7 +100,7 @@ class Question:
         if type(tolerance) not in (int, float) or not 0 < tolerance <= 1:
             raise InputError("tolerance ({value!r}) must be above 0 and at most 1", value=tolerance)
         _require_change(values["change"], values["kind"] == "change")
-        return cls(hints=(hints[0], hints[1]), made=state.changes, **values)
+        return cls(hints=(hints[0], hints[1]), base=state.changes, **values)
 
     @property
     def counts(self) -> bool:
@@ -355,7 +355,7 @@ def _number(question: Question, subject: Subject) -> Answer:
 def _change(question: Question, subject: Subject) -> Answer:
     if question.of == "translation":
         return _translation(question, subject)
-    before = subject.with_changes(*question.made)
+    before = subject.with_changes(*question.base)
     after = before.changed(*changes(question, subject))
     numbers = measured(question, before), measured(question, after)
     options = (Message("it goes up"), Message("it goes down"), Message("it stays the same"))
@@ -373,11 +373,11 @@ def _translation(question: Question, subject: Subject) -> Answer:
         [each for each in subject.source.ids if each not in model.source_tokenizer.special]
     )
 
-    def written(made: Sequence[Intervention]) -> str:
-        with intervening(model.network, made):
+    def written(changes: Sequence[Intervention]) -> str:
+        with intervening(model.network, changes):
             return model.generate(text).text
 
-    before, after = written(question.made), written((*question.made, *changes(question, subject)))
+    before, after = written(question.base), written((*question.base, *changes(question, subject)))
     options = (Message("it becomes another"), Message("it stays the same"))
     return Answer(options, (0.0, 0.0), int(before == after), texts=(before, after))
 
@@ -531,8 +531,7 @@ def _head_name(kind: str, layer: int, head: int, subject: Subject) -> Message:
     attention = _attention(kind, subject)
     if attention is None:
         return Message("head {head} of layer {layer}", head=head + 1, layer=layer + 1)
-    words = "head {head} of layer {layer} of {attention}"
-    return Message(words, head=head + 1, layer=layer + 1, attention=attention)
+    return Message("head {head} of layer {layer} of {attention}", head=head + 1, layer=layer + 1, attention=attention)
 
 
 def _attention(kind: str, subject: Subject) -> Message | None:

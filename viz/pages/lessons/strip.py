@@ -240,10 +240,10 @@ def panel(session: Session, place: DeltaGenerator) -> None:
         st.markdown(markdown(step.paragraphs))
         own_text.line(session, lesson, state_of(lesson, number))
         waiting = trained_state.awaited(session) is not None
-        sentence, shown = "", None
+        sentence, place_of_answer = "", None
         if step.question is not None and session.traced_input is not None and not waiting:
             with st.container(key="lesson_question"):
-                sentence, shown = show_question(session, lesson, number, step.question)
+                sentence, place_of_answer = show_question(session, lesson, number, step.question)
         last = number == len(lesson.steps) - 1
         following = lesson_after(lesson) if last else None
         if last:
@@ -265,7 +265,7 @@ def panel(session: Session, place: DeltaGenerator) -> None:
             st.caption(words)
         acts = {"go": partial(on_go, lesson), "code": partial(on_code, Part.ACTS), "place": on_place}
         changes = {f"on_{name}_change": act for name, act in acts.items()}
-        _lesson(data=step_data(lesson, number, sentence, shown), key=Part.ACTS, **changes)
+        _lesson(data=step_data(lesson, number, sentence, place_of_answer), key=Part.ACTS, **changes)
     before.look_after(session)
 
 
@@ -280,10 +280,10 @@ def place_words(lesson: Lesson, number: int) -> str:
     return _("step {number} of {count}").format(number=number + 1, count=len(lesson.steps))
 
 
-def step_data(lesson: Lesson, number: int, question: str, shown: Light | None = None) -> dict[str, Any]:
-    """A step for the browser, see lesson.js. question: as it is asked of this text. shown: place of its answer."""
+def step_data(lesson: Lesson, number: int, question: str, place: Light | None = None) -> dict[str, Any]:
+    """A step for the browser, see lesson.js. question: as it is asked of this text. place: of its answer."""
     step = lesson.steps[number]
-    lights = step.lights if shown is None else [*step.lights, shown]
+    lights = step.lights if place is None else [*step.lights, place]
     return {
         "lesson": lesson.name,
         "step": number,
@@ -433,8 +433,8 @@ def light_of(question: Question, answer: Answer, subject: Subject) -> Light | No
     session = current_session()
     kind, layer, head, _query = question.place(subject)
     chosen = session.fit_selection(*subject.maps(kind), 1)
-    shown = session.address.get("attention") or subject.attentions[-1]
-    return place if (shown, chosen.layer, chosen.head) == (kind, layer, head) else None
+    current = session.address.get(Key.KIND) or subject.attentions[-1]
+    return place if (current, chosen.layer, chosen.head) == (kind, layer, head) else None
 
 
 def ask_class(session: Session, key: tuple[str, int, object], title: str, sentence: Message, answer: Answer) -> None:

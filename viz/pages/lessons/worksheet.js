@@ -95,10 +95,10 @@ async function showFigures({ figures, words }, sheet) {
 }
 
 /** @param {any} question @param {number} number */
-function questionOf({ question, options, text, step, kind }, number) {
+function questionOf({ question, options, text, step }, number) {
   const item = element("li");
   item.append(prose("b", question || step));
-  if (kind || text) item.append(element("div", "source", [kind, text].filter(Boolean).join(" · ")));
+  if (text) item.append(element("div", "source", text));
   if (options.length) {
     const row = item.appendChild(element("div", "options"));
     for (const option of options) row.append(element("span", "option", `☐ ${option}`));

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 ADDRESS = "worksheet"  # in the address: it is this window
 FIGURES = 3
-OF_HEADS = ("key", "cell", "head")  # kinds of questions that are asked of one kind of attention
 CHOICES = 4  # options that are printed to tick one; of more, a line is left to write on
 STYLES = [Path(__file__).parent / name for name in ("window.css", "worksheet_page.css")]
 
@@ -117,13 +116,10 @@ def question_of(lesson: Lesson, number: int) -> dict[str, Any] | None:
     record: dict[str, Any] = {
         "step": lesson.steps[number].title,
         "options": [],
-        "kind": "",
         "text": state.parameters.get("source", ""),
     }
     try:
         subject = subject_of(lesson, state)
-        if question.kind in OF_HEADS:
-            record["kind"] = kind_words(question.attention or subject.attentions[-1])
         sentence, answer = question.wording(subject), question.answer(subject)
     except ValueError as error:
         return {**record, "question": "", "key": as_sentence(translate_error(error))}
