@@ -117,6 +117,26 @@ def test_the_pointer_reads_every_series_and_lights_the_token(page):
     eventually(page, lambda: page.evaluate(chosen) == ["place", 1])
 
 
+def test_a_series_that_begins_behind_the_first_token_is_named_and_clicked_by_its_own(page):
+    """Losses: the first token has none."""
+    line = {"name": "loss", "colour": BLUE, "xs": [1, 2], "ys": [0.25, 0.5]}
+    Shown(page, [line], x={"title": "token", "labels": ["<s>", "red", "</s>"], "side": "target"}, chosen=1)
+    box = page.locator("canvas").bounding_box()
+    last = box["x"] + box["width"] - 90, box["y"] + 120
+    page.mouse.move(*last)
+    expect(page.locator(".tip .pair")).to_have_text("</s>")
+    expect(page.locator(".tip")).to_contain_text("0.5")
+    assert page.evaluate("window.hovered.at(-1)") == ["target", 2]
+    page.mouse.click(*last)
+    chosen = "window.rows.map(([name, place]) => [name, place.index]).at(-1)"
+    eventually(page, lambda: page.evaluate(chosen) == ["place", 2])
+    page.mouse.move(2, 2)
+    page.get_by_role("button", name="Download").focus()
+    page.keyboard.press("Tab")
+    page.keyboard.press("ArrowLeft")
+    expect(page.locator(".tip .pair")).to_have_text("red")
+
+
 def test_dots_carry_their_own_labels_and_the_table_every_number(page):
     dots = {"name": "tokens", "colour": GREEN, "mark": "dots", "labels": ['a"b', "c,d"]}
     chart = Shown(page, [dots | {"xs": [0.5, 1.5], "ys": [2, 1 / 3]}])

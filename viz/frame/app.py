@@ -158,9 +158,7 @@ def main() -> None:
     session.training.moving, session.training.drawn_state = training.is_moving(live), training.standing(live)
     with strip_place, session.lock:
         training_strip.strip(session, model, trained)()
-        if session.notice:
-            st.toast(as_sentence(translate_error(session.notice)), icon="⚠️", duration="long")
-            session.notice = ""
+        session.message_drawn = session.message
         if session.message:
             st.error(as_sentence(translate_error(session.message)))
         open_channel(session)
@@ -246,9 +244,12 @@ def arrange(session: Session, model: TextModel, page: str, trained: bool) -> Non
 
     trained: the model in training is shown, and not the one that it began with.
     """
-    if session.rerun_requested:  # a click in here changed what stands outside: the list of models, the strip
+    # A click in here changed what stands outside: the list of models, the strip, the message below it.
+    if session.rerun_requested or session.message != session.message_drawn:
         st.rerun()
     catalogue.use(st.session_state[Key.LANGUAGE])
+    with session.lock:
+        show_notice(session)
     session.address.sync()
     lesson_strip.follow(page)
     session.live_regions = []
@@ -324,6 +325,13 @@ def draw_views(session: Session, stage: PageLayout, model: TextModel, bar: Delta
         if rest:
             with drawing.asking_of(session):
                 rest()
+
+
+def show_notice(session: Session) -> None:
+    """Show the message that waits for a toast, on whichever page it was written."""
+    if session.notice:
+        st.toast(as_sentence(translate_error(session.notice)), icon="⚠️", duration="long")
+        session.notice = ""
 
 
 @contextmanager

@@ -448,6 +448,7 @@ class Window:
         if (
             late
             or session.rerun_requested
+            or session.has_message
             or moving != session.training.moving
             or (not moving and training_state != session.training.drawn_state)
         ):

@@ -9,7 +9,7 @@ import streamlit as st
 from model.text.tokenizer import clean
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
-from viz.i18n.format import as_sentence, literal, token_code
+from viz.i18n.format import as_sentence, token_code
 from viz.state.permissions import longest_text
 from viz.state.texts import write_source
 
@@ -144,7 +144,7 @@ def loss_mask(model: TextModel, dialogue: Conversation) -> None:
         tokens = tokenizer.encode(dialogue.text)
         counted = dialogue.counts(tokenizer.ends(dialogue.text))
     except ValueError as error:
-        st.caption(literal(as_sentence(translate_error(error))))
+        st.caption(as_sentence(translate_error(error)))
         return
     sentence = _("A training on it counts {count} of {all} tokens: what the assistant wrote.")
     st.caption(sentence.format(count=sum(counted), all=len(counted)))

@@ -122,6 +122,6 @@ def fill_in() -> None:
     mask = model.source_tokenizer.mask_label
     if mask not in text:
         sentence = _("Nothing is masked: write {mask} in the place of a word, then press Fill in.")
-        current_session().notice = sentence.format(mask=literal(mask))
+        current_session().notice = sentence.format(mask=mask)
         return
     write_source(current_session().what_if.generate(model, text).text)

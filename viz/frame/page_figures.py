@@ -110,7 +110,8 @@ def page_figures(model: TextModel, state: State, language: str = "en", *, choice
 def new_session(given: Mapping[str, str]) -> Session:
     """Session of nobody, at an address with these parameters."""
     numbers = {each.value: int(given[each]) for each in Parameter if each in given}
-    texts = InputTexts({str(key): given[key] for key in (Key.SOURCE, Key.TARGET) if key in given})
+    typed = {str(key): given[key] for key in (Key.SOURCE, Key.TARGET) if key in given}
+    texts = InputTexts(typed, query_given=Parameter.QUERY in numbers)
     session = Session(Selection(**(DEFAULT_SELECTION | numbers)), WhatIf.read(given.get(CHANGES, "")), texts=texts)
     with serving(session):  # what stands in a visitor's address bar, where there is one, is not its own
         for name, value in given.items():

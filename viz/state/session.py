@@ -129,7 +129,8 @@ class Session:
     saving: int = 0  # the number of the page file that this run of the script is for; 0: none
     making: tuple[int, str] = (0, "")  # number and kind of the file that this run is to write; 0: none
     choices: Choices = field(default_factory=Choices, repr=False)  # views that clicks show in that file
-    message: str = ""
+    message: str = ""  # beside the training, until something else is done with it
+    message_drawn: str = ""  # the one that the script has drawn
     notice: str = ""  # message for one toast
     visitor: str = ""  # Streamlit's own name of the session
     _comparison: Comparison | None = None
@@ -354,6 +355,11 @@ class Session:
         return trace
 
     @property
+    def has_message(self) -> bool:
+        """True if there is a message that only the script can show, or take away."""
+        return bool(self.notice) or self.message != self.message_drawn
+
+    @property
     def is_long(self) -> bool:
         """True if the checks of the trace take longer than a page should wait."""
         return self.traced_input is not None and len(self.trace.source_tokens) + len(self.trace.target_tokens) > LONG
@@ -477,7 +483,9 @@ def current_session() -> Session:
         selection = Selection(**(DEFAULT_SELECTION | given))
         context = get_script_run_ctx(suppress_warning=True)
         visitor = context.session_id if context else ""
-        st.session_state[Key.SESSION] = Session(selection, what_if, texts=InputTexts(typed), visitor=visitor)
+        st.session_state[Key.SESSION] = Session(
+            selection, what_if, texts=InputTexts(typed, query_given=Parameter.QUERY in given), visitor=visitor
+        )
     return cast(Session, st.session_state[Key.SESSION])
 
 

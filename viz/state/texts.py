@@ -72,6 +72,21 @@ def trace_fields(session: Session, model: TextModel) -> None:
     typed is what it writes as trained.
     """
     session.trace_input(model, *texts(model), writer=writer_of(session, model))
+    follow_masks(session)
+
+
+def follow_masks(session: Session) -> None:
+    """Choose the mask that is new in the text, since that is what the model is asked; not where another token was
+    chosen with it.
+    """
+    model, known, query = session.model, session.texts.masks, session.selection.query
+    mask = model.source_tokenizer.mask if model.kind == "encoder-only" else None
+    masks = [] if mask is None else [place for place, token in enumerate(session.source.ids) if token == mask]
+    before, chosen = known or ([], -1 if session.texts.query_given else query)
+    moved = query in before and query not in masks
+    if masks and chosen == query and (moved or len(masks) > len(before)):
+        session.select(query=next((place for place in masks if place not in before), masks[0]))
+    session.texts.masks = masks, session.selection.query
 
 
 def writer_of(session: Session, model: TextModel) -> TextModel | None:
@@ -86,17 +101,18 @@ def writer_of(session: Session, model: TextModel) -> TextModel | None:
 
 
 def follow_model(session: Session, model: TextModel) -> None:
-    """Another model: the texts stay, unless they were only the example of the one before, or this one cannot read them;
-    such ones come back with the model that they were put away with.
+    """Another model: the texts stay, unless they were only the example of the one before or of a training, or this one
+    cannot read them; such ones come back with the model that they were put away with.
     """
     before = session.model if session.traced_input else model
     if before.name == model.name:
         return
     example, given = first_source(before), texts(before)
+    of_training = (before.name, given[0]) == session.texts.of_training
     if (back := session.texts.by_model.pop(model.name, None)) is not None:
         write(Key.SOURCE, back[0])
         write(Key.TARGET, back[1])
-    elif given[0] != example and not can_read(model, given[0]):
+    elif given[0] != example and (of_training or not can_read(model, given[0])):
         write_source(first_source(model))
         write(Key.TARGET, "")
     elif given[0] == example != first_source(model):
@@ -112,6 +128,7 @@ def write_first(session: Session, model: TextModel, source: str) -> None:
         session.texts.by_model[before.name] = texts(before)
     write_source(source)
     write(Key.TARGET, "")
+    session.texts.of_training = model.name, typed(Key.SOURCE, source)
 
 
 def can_read(model: TextModel, source: str) -> bool:

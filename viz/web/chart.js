@@ -273,6 +273,10 @@ function drawChart(pen, place, { header, lit = {}, pointed = {}, chosen = -1 }) 
   }
 }
 
+// Number of a point on an axis of tokens, where a series may begin behind the first one; else its number in its series.
+/** @param {ShownChartHeader} header @param {ShownSeries} series @param {number} index */
+export const placeOf = ({ x }, { xs }, index) => (x.labels ? xs[index] : index);
+
 // For each series its point nearest to the pointer: by place on the axis, dots by distance on the plane.
 /** @param {PlotRoot<ChartPlace, ShownChart>} root @param {Pointed} event */
 function nearest(root, event) {
@@ -296,16 +300,17 @@ function pointChart(root, event) {
   const { header } = root.shown;
   const found = event ? nearest(root, event) : [];
   const [first] = found;
-  root.pointed = first ? { index: first.index, at: [first.x, first.y], dots: found.map(({ x, y, series }) => [x, y, series.colour]) } : {};
-  if (header.x.side) hover(header.x.side, first && header.x.labels ? first.index : -1);
+  const at = first ? placeOf(header, first.series, first.index) : -1;
+  root.pointed = first ? { index: at, at: [first.x, first.y], dots: found.map(({ x, y, series }) => [x, y, series.colour]) } : {};
+  if (header.x.side) hover(header.x.side, header.x.labels ? at : -1);
   for (const { side } of header.series) if (side) hover(side, first?.series.side === side ? first.index : -1);
   paintSoon(root);
   if (!first) return showTip(root);
   const { series, index } = first;
-  const title = series.labels?.[index] ?? header.x.labels?.[index] ?? `${header.x.title} ${exact(series.xs[index])}`;
-  const rows = found.slice(0, 12).map(({ series: { name, ys, mark }, index: at }) => {
-    const own = mark === "dots" ? `${header.x.title} ${exact(series.xs[at])}, ${header.y.title} ` : "";
-    return element("div", "", `${header.series.length > 1 ? `${name}: ` : ""}${own}${exact(ys[at])}`);
+  const title = series.labels?.[index] ?? header.x.labels?.[at] ?? `${header.x.title} ${exact(series.xs[index])}`;
+  const rows = found.slice(0, 12).map(({ series: { name, xs, ys, mark }, index: point }) => {
+    const own = mark === "dots" ? `${header.x.title} ${exact(xs[point])}, ${header.y.title} ` : "";
+    return element("div", "", `${header.series.length > 1 ? `${name}: ` : ""}${own}${exact(ys[point])}`);
   });
   showTip(root, [element("div", "pair", title), ...rows], first.x + 12, first.y);
 }
@@ -313,17 +318,20 @@ function pointChart(root, event) {
 /** @param {PlotRoot<ChartPlace, ShownChart>} root @param {Pointed} event */
 function clickChart(root, event) {
   const [first] = nearest(root, event);
-  if (first) root.choose({ series: root.shown.header.series.indexOf(first.series), index: first.index });
+  const { header } = root.shown;
+  if (first) root.choose({ series: header.series.indexOf(first.series), index: placeOf(header, first.series, first.index), point: first.index });
 }
 
 // The next point of a series, or the same one of another series.
 /** @param {PlotRoot<ChartPlace, ShownChart>} root @param {any} from @param {number} right @param {number} down */
 function walkChart({ place, shown: { header, chosen } }, from, right, down) {
-  const drawn = header.series.map((series) => pieces(series, place, header).flat()).filter((points) => points.length);
+  const drawn = header.series.map((line) => ({ line, points: pieces(line, place, header).flat() })).filter(({ points }) => points.length);
   if (!drawn.length) return { x: place.left, y: place.top };
   const series = within((from?.series ?? 0) + down, drawn.length);
-  const point = within((from?.point ?? Math.max(0, chosen ?? 0)) + right, drawn[series].length);
-  const [x, y] = drawn[series][point];
+  const { line, points } = drawn[series];
+  const first = points.findIndex(([, , index]) => placeOf(header, line, index) === chosen);
+  const point = within((from?.point ?? Math.max(0, first)) + right, points.length);
+  const [x, y] = points[point];
   return { series, point, x, y };
 }
 
@@ -353,9 +361,9 @@ export default function ({ data, key, parentElement, setTriggerValue }) {
     series.xs = header.arrays[2 * index];
     series.ys = header.arrays[2 * index + 1];
   });
-  root.choose = (/** @type {{ series: number, index: number }} */ place) => {
-    setTriggerValue("place", place);
-    tellPlace({ key, x: header.series[place.series].xs[place.index] });
+  root.choose = (/** @type {{ series: number, index: number, point: number }} */ { series, index, point }) => {
+    setTriggerValue("place", { series, index });
+    tellPlace({ key, x: header.series[series].xs[point] });
   };
   root.explain = () => setTriggerValue("about", performance.now());
   showPlot(root, { header, chosen: header.chosen });

@@ -195,3 +195,24 @@ def test_a_text_comes_back_from_a_training_that_began_with_its_own(session, tmp_
     texts.write_first(session, other, "A dog.")  # begun again
     texts.follow_model(session, model)
     assert texts.texts(model) == ("The dog.", "狗")
+
+
+def test_the_text_of_a_training_goes_no_further_than_its_model_unless_it_was_typed_on(session, tmp_path):
+    model = small_model(tmp_path / "small")
+    trained, third = (
+        type(model)(name, model.network, (model.source_tokenizer, model.target_tokenizer), {"example": example})
+        for name, example in (("trained", "The cat."), ("third", "A dog."))
+    )
+    texts.trace_fields(session, model)
+    texts.write_first(session, trained, "A cat.")
+    texts.follow_model(session, trained)
+    texts.trace_fields(session, trained)
+    texts.follow_model(session, third)
+    assert texts.texts(third) == ("A dog.", "")
+    texts.trace_fields(session, third)
+    texts.follow_model(session, trained)
+    assert texts.texts(trained) == ("A cat.", "")
+    texts.trace_fields(session, trained)
+    accept_edit(session, Key.SOURCE, "A cat sees.", 99)
+    texts.follow_model(session, third)
+    assert texts.texts(third) == ("A cat sees.", "")

@@ -138,7 +138,7 @@ def course_at(subject: Subject) -> Course | None:
     try:
         return course_of(subject.path)
     except CheckpointError as error:
-        st.warning(as_sentence(with_label(literal(subject.name), translate_error(error))))
+        st.warning(as_sentence(with_label(subject.name, translate_error(error))))
         return None
 
 

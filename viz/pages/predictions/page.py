@@ -19,6 +19,7 @@ from model.inference.text_model import TextModel
 from model.network.config import TWO_STACKS
 from viz.components.view import live
 from viz.i18n.catalogue import _
+from viz.i18n.format import no_predictions
 from viz.pages.predictions import attribution, beam_tree, decoding_film, logit_lens, positions, sampling
 from viz.pages.predictions import text as explaining
 from viz.render.view import view
@@ -65,9 +66,9 @@ class Part(StrEnum):
 def page(model: TextModel) -> Views:
     """Places and controls first; then all that the session's trace of this model holds is packed; then mounted."""
     with choice_row("predictions") as row:
-        name = choose(_("View"), VIEWS, VIEWS[0], Part.VIEW, explaining.view_name, row.place)
-        if refusal := explaining.refusal(model, name in OF_WRITERS):
-            st.info(refusal)
+        name = choose(_("View"), views_of(model), VIEWS[0], Part.VIEW, explaining.view_name, row.place)
+        if not model.predicts:
+            st.info(no_predictions())
             return no_views
         drawing: dict[str, Callable[[TextModel, ChoiceRow], Views]] = {
             "positions": show_positions,
@@ -77,6 +78,11 @@ def page(model: TextModel) -> Views:
             "search": show_search,
         }
         return drawing[name](model, row)
+
+
+def views_of(model: TextModel) -> list[str]:
+    """The views of this kind of model: two are of a model that writes from left to right."""
+    return [each for each in VIEWS if model.kind != "encoder-only" or each not in OF_WRITERS]
 
 
 def subject_here() -> Subject:

@@ -51,7 +51,9 @@ def losses_chart(subject: Subject) -> Chart:
 
 
 def hardest(subject: Subject) -> str:
-    """The token with the largest loss; "" where none is known."""
+    """The token with the largest loss; "" where none is known, or the model could see them all."""
+    if not subject.shift:
+        return ""
     losses = subject.losses.nan_to_num(nan=-1.0)
     place = int(losses.argmax())
     if not math.isfinite(loss := float(losses[place])) or loss < 0:

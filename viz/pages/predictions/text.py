@@ -11,17 +11,7 @@ from model.inference.text_model import TextModel
 from model.message import Message
 from viz.figures.figure import About
 from viz.i18n.catalogue import _
-from viz.i18n.format import no_predictions
 from viz.ui.parts import classes, explanation
-
-
-def refusal(model: TextModel, writing: bool) -> str:
-    """Reason why a view cannot be shown of this model; empty if it can. writing: it is of a model that writes."""
-    if not model.predicts:
-        return no_predictions()
-    if writing and model.kind == "encoder-only":
-        return _("An encoder-only model does not write from left to right: its guesses are under Positions.")
-    return ""
 
 
 def view_name(view: str) -> str:

@@ -251,11 +251,15 @@ def test_losses_of_one_stack_are_the_models(tmp_path, kind, options):
         assert np.allclose(losses, expected, 1e-4, equal_nan=True)
 
 
-def test_a_model_that_does_not_write_says_so_where_a_view_needs_it(here):
+@pytest.mark.parametrize("view", VIEWS)
+def test_a_model_that_does_not_write_opens_on_a_view_that_it_has_and_on_its_mask(here, view):
     write(here / "one", "encoder-only")
-    app = shown("positions", source=f"The {MASK} sees")
-    for view in VIEWS:
-        assert bool(chosen(app, view).info) == (view in ("film", "search"))
+    app = shown(view, source=f"The {MASK} sees")
+    (views,) = [each for each in app.button_group if each.key == "view"]
+    assert views.value == (view if view in VIEWS[:3] else "positions")
+    assert len(views.options) == 3
+    assert not app.info
+    assert "2" in app.query_params["query"]  # behind the start and the article
 
 
 @pytest.mark.parametrize("text", ["", HOSTILE])
