@@ -69,7 +69,7 @@ def main(model: str, rounds: int, write: bool) -> None:
     times: dict[str, list[float]] = {"paused": [], "running": []}
     with serve("app.py") as url, sync_playwright() as play:
         page = open_page(play, url, "attention", model=model, source=first)
-        page.get_by_role("button", name="Train one step", exact=True).click()
+        page.get_by_role("button", name="1: Train one step", exact=True).click()
         page.wait_for_selector(".vitrine.strip[data-step='1']")
         page.wait_for_timeout(2000)
         for number, key in enumerate(key for key in keys if key != " "):

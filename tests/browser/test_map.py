@@ -61,7 +61,7 @@ def test_the_map_follows_a_training(visit):
     expect(shown).to_be_visible()
     shown.evaluate("(map) => { map.kept = map.querySelector('.areas').firstChild.kept = true; }")
     prints = {shown.evaluate(PRINT)}
-    for button, step in (("Train one step", "1"), ("Train 10 steps", "11")):
+    for button, step in (("1: Train one step", "1"), ("Train 10 steps", "11")):
         page.get_by_role("button", name=button, exact=True).click()
         expect(strip).to_have_attribute("data-step", step)
         known = len(prints)
@@ -77,7 +77,7 @@ def test_a_head_is_explained_lights_its_tokens_and_opens_large(visit, model):
     head.hover(position={"x": 2, "y": 2})
     expect(page.locator(f"{PANEL} h4")).to_have_text("Decoder · layer 2 · cross-attention · head 3")
     weight = float(model.trace("I am a teacher.", "我是老师。")["decoder.layers.1.cross_attention.weights"][2, 0, 0])
-    label = model.source_tokens("I am a teacher.").labels[0]
+    label = token_sign(model.source_tokens("I am a teacher.").labels[0])
     expect(page.locator(f"{PANEL} .cell")).to_contain_text(f"<s> → {label}  {weight:.3g}"[:-1])
     expect(page.locator(f"{PANEL} dl")).to_contain_text("6 × 256")  # queries of 6 tokens
     expect(page.locator(".chip.lit")).to_have_text([label, "<s>"])

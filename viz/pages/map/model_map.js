@@ -75,14 +75,14 @@ function newArea(root) {
   made.addEventListener("focus", () => made.matches(":focus-visible") && root.show(made.area));
   made.addEventListener("pointermove", (/** @type {PointerEvent} */ event) => made.area.head !== null && pointCell(root, made, event));
   made.addEventListener("pointerleave", () => made.area.head !== null && leaveCell(root));
-  made.addEventListener("pointerdown", (/** @type {PointerEvent} */ event) => (root.touched = event.pointerType === "touch" && root.pressed?.number !== made.area.number));
+  made.addEventListener("pointerdown", (/** @type {PointerEvent} */ event) => (root.firstTouch = event.pointerType === "touch" && root.pressed?.number !== made.area.number));
   made.addEventListener("click", () => {
     // A finger has no hover: its first touch shows the block, the second, wherever in it, opens what it is on.
-    root.pressed = made.area;
+    root.pressed = { ...made.area, byFinger: root.firstTouch };
     root.show(made.area);
-    if (root.touched) uncover(root, made);
+    if (root.firstTouch) uncover(root, made);
     else root.open(made.area);
-    root.touched = false;
+    root.firstTouch = false;
   });
   return made;
 }
@@ -102,7 +102,8 @@ const NARROW = 860; // as in model_map.css: the panel lies over the map, as long
 // The panel makes way once no pointer is on the map. A finger's block stays.
 /** @param {PlotRoot} root */
 function makeWay(root) {
-  const over = root.clientWidth <= NARROW && matchMedia("(hover: hover)").matches && !root.matches(":hover, :focus-within");
+  const mouse = matchMedia("(hover: hover)").matches && !root.pressed?.byFinger;
+  const over = root.clientWidth <= NARROW && mouse && !root.matches(":hover, :focus-within");
   if (over && root.about) root.show(null);
 }
 
