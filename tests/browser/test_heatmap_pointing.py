@@ -40,6 +40,8 @@ def test_hovering_names_the_pair_with_its_exact_weight_and_a_click_chooses_the_r
     eventually(page, lambda: page.evaluate("window.rows") == [["row", 1]])
     canvas.click(position={"x": float(boxes[0]["x"]) - 9, "y": middle(boxes[0])["y"]})  # the label of the first row
     eventually(page, lambda: page.evaluate("window.rows") == [["row", 1], ["row", 0]])
+    canvas.dblclick(position=middle(boxes[2]))  # which shows it large, and leaves what is chosen
+    eventually(page, lambda: page.evaluate("window.rows.slice(2)") == [["row", 1], ["row", 0]])
     page.mouse.move(990, 890)
     expect(tip).to_be_hidden()
     hovers(page, ["target", -1], ["source", -1])

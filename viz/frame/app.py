@@ -126,7 +126,7 @@ def main() -> None:
         begun_with = shown_model.first_index(here, names)
         first_name = names[begun_with] if names else ""
         name = choose_model(here, training.training(session), names, begun_with)
-        summary = st.empty()
+        summary = st.container(key="model_summary").empty()
         for section, links in pages.items():
             st.caption(section)
             for link in links:

@@ -8,6 +8,7 @@ import { element, prose, write, zoomOf } from "../web/elements.js";
 
 const ZOOM = 1.85; // of the page's 13 pixels to 24
 const OF_HEADS = 1.4; // of thumbnails, where large maps count more than the words above them
+const LOW = 800; // pixels of a window in which a large map's words are no larger than those over thumbnails
 const LEAST = 1; // of a figure that is too high otherwise
 const MOST = 3.6; // of one that is low
 const PHONE = "(max-width: 640px)"; // no wider: a figure has the size that it has on the page, and is seen whole
@@ -119,7 +120,9 @@ function show(figure) {
     each.dataset.presented = each === figure ? "figure" : "around";
   }
   figure.style.marginTop = "";
-  zoom(Math.min(rootIn(figure)?.classList.contains("heads") ? OF_HEADS : ZOOM, most()));
+  const root = rootIn(figure);
+  const low = root?.shown?.header?.large && innerHeight < LOW; // its rows need the height
+  zoom(Math.min(low || root?.classList.contains("heads") ? OF_HEADS : ZOOM, most()));
   fit(figure, TRIES);
   say("");
   document.querySelector(".stMain")?.scrollTo(0, 0);

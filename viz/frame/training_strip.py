@@ -36,7 +36,8 @@ def facts(snapshot: Snapshot) -> list[dict[str, Any]]:
     """Facts on a training, for the sidebar: text, and in full on hover; those that are `short` stand there at rest."""
     rows = [(True, _("step {step}").format(step=f"{snapshot.step:,}"), _("of {total}").format(total=snapshot.total))]
     if snapshot.loss is not None:
-        rows.append((True, _("loss {loss}").format(loss=significant(snapshot.loss)), str(snapshot.loss)))
+        loss = _("loss {loss}").format(loss=significant(snapshot.loss))
+        rows.append((snapshot.exact_match is None, loss, str(snapshot.loss)))  # the line below draws it
     if snapshot.exact_match is not None:
         share = _("{share} right").format(share=percent(snapshot.exact_match, 0))
         rows.append((True, share, _("share of unseen texts that are answered without a mistake")))

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from viz.i18n.catalogue import _
-from viz.i18n.format import attention_name
+from viz.i18n.format import attention_name, token_sign
 from viz.i18n.messages import in_language, labelled
 
 if TYPE_CHECKING:
-    from model.capture.interventions import AttentionChange
+    from model.capture.interventions import AttentionChange, Cells
     from model.capture.trace import Trace
     from model.inference.decoding import Generation
     from model.inference.text_model import TextModel
@@ -141,7 +141,7 @@ class WhatIf:
 def note(what_if: WhatIf, trace: Trace, config: TransformerConfig) -> str:
     """Sentence on the changes, for the frame around every page; empty while there are none. config: of the model."""
     here = [each for each in what_if.changes if trace.attention_paths(each.kind) and _is_there(each, config)]
-    return _named(here, config) if here else ""
+    return _named(here, config, trace) if here else ""
 
 
 def elsewhere(what_if: WhatIf, trace: Trace, config: TransformerConfig) -> str:
@@ -152,15 +152,18 @@ def elsewhere(what_if: WhatIf, trace: Trace, config: TransformerConfig) -> str:
     return _("This model has nothing to change there: {changes}").format(changes=_named(absent, config))
 
 
-def _named(here: Sequence[AttentionChange], config: TransformerConfig) -> str:
-    named = [change_name(each, config.max_length) for each in here[:NAMED]]
+def _named(here: Sequence[AttentionChange], config: TransformerConfig, trace: Trace | None = None) -> str:
+    named = [change_name(each, config.max_length, trace) for each in here[:NAMED]]
     if len(here) > NAMED:
         named.append(_("and {count} more").format(count=len(here) - NAMED))
     return " · ".join(named)
 
 
-def change_name(changed: AttentionChange, longest: int) -> str:
-    """A change in words, as a model that reads at most `longest` tokens makes it; they count from 1, as layers do."""
+def change_name(changed: AttentionChange, longest: int, trace: Trace | None = None) -> str:
+    """A change in words, as a model that reads at most `longest` tokens makes it; they count from 1, as layers do.
+
+    trace: whose tokens are named.
+    """
     from model.capture.interventions import Causal, Cells, RemovedExpert, RemovedHead, Window
 
     if isinstance(changed, RemovedHead):
@@ -168,7 +171,7 @@ def change_name(changed: AttentionChange, longest: int) -> str:
     elif isinstance(changed, RemovedExpert):
         text = _("Layer {layer}, expert {expert} removed").format(layer=changed.layer + 1, expert=changed.expert + 1)
     elif isinstance(changed, Cells):
-        text = f"{_place(changed.layer, changed.head)}, {_cell(changed.query, changed.key, changed.visible)}"
+        text = f"{_place(changed.layer, changed.head)}, {_cell(changed, *_tokens(changed.kind, trace))}"
     elif isinstance(changed, Causal):
         text = _("causal mask on") if changed.on else _("causal mask off")
     elif isinstance(changed, Window):
@@ -198,10 +201,27 @@ def _place(layer: int | None, head: int | None) -> str:
     return _("all heads") if layer is None else _("layer {layer}, all heads").format(layer=layer + 1)
 
 
-def _cell(query: int | None, key: int | None, visible: bool) -> str:
-    asks = _("every query") if query is None else _("query {n}").format(n=query + 1)
-    key_name = _("every key") if key is None else _("key {n}").format(n=key + 1)
-    return f"{asks} {'→' if visible else '↛'} {key_name}"
+def _tokens(kind: str, trace: Trace | None) -> tuple[Sequence[str], Sequence[str]]:
+    """Queries and keys of this kind of attention, of a trace."""
+    if trace is None:
+        return (), ()
+    queries = trace.source_tokens if kind == "encoder" else trace.target_tokens or trace.source_tokens
+    return queries, queries if kind == "decoder" else trace.source_tokens
+
+
+def _cell(cells: Cells, queries: Sequence[str], keys: Sequence[str]) -> str:
+    asks = _("every query") if cells.query is None else _token(_("query {n}"), cells.query, queries)
+    key_name = _("every key") if cells.key is None else _token(_("key {n}"), cells.key, keys)
+    return f"{asks} {'→' if cells.visible else '↛'} {key_name}"
+
+
+def _token(numbered: str, place: int, labels: Sequence[str]) -> str:
+    """The token at a place, with its number where another is like it; its number alone in another text."""
+    number = numbered.format(n=place + 1)
+    if place >= len(labels):
+        return number
+    sign = token_sign(labels[place])
+    return sign if labels.count(labels[place]) == 1 else f"{sign} ({number})"
 
 
 def _window(width: int | None, longest: int) -> str:

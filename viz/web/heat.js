@@ -172,7 +172,7 @@ function arrange({ rows, columns, scale, texts, ranked, valued, highest, large, 
 /** @param {Pen} pen @param {HeatPlace} place @param {ShownHeat} shown */
 function draw(pen, place, { header, values, visible, chosen, column: chosenColumn = -1, framed = [], lit = {}, pointed = {} }) {
   const { rows, columns, scale } = header;
-  const { names, count, turn, left, top, length, gap, every, levels, widest, x, y } = place;
+  const { names, count, turn, left, top, high, length, gap, every, levels, widest, x, y } = place;
   const [tall, broad] = header.block ?? [1, 1];
   const [litRow, litColumn] = [labelAt(rows, litOf(lit, rows), tall), labelAt(columns, litOf(lit, columns), broad)];
   const [right, bottom] = [x(count.columns), y(count.rows)];
@@ -212,7 +212,8 @@ function draw(pen, place, { header, values, visible, chosen, column: chosenColum
   const edge = right + BAR.gap;
   const colours = palette(scale, header.texts ? UNDER_TEXT : 1);
   for (let slice = 0; slice < length; slice++) {
-    pen.box(edge, top + slice, BAR.width, Math.min(1, length - slice), colours[Math.round(255 * (1 - slice / length))]);
+    const [from, to] = [y(slice / high), y(Math.min(slice + 1, length) / high)]; // on whole pixels of the screen, or gaps are seen
+    pen.box(edge, from, BAR.width, to - from, colours[Math.round(255 * (1 - slice / length))]);
   }
   pen.frame(edge, top, BAR.width, length, { faint: true });
   for (const [value, text] of place.marks) {
@@ -274,6 +275,8 @@ function click(root, event) {
   let { row, column } = cellAt(root, event);
   if (row < 0) [row, column] = [rowOfLabel(root, event), Math.max(0, root.shown.column ?? 0)];
   if (row < 0) return;
+  if (event.detail === 2 && !root.shown.header.cells) row = root.beforeClick ?? row; // shown large: what was chosen stays so
+  else root.beforeClick = root.shown.chosen >= 0 ? root.shown.chosen : undefined;
   root.shown.chosen = row;
   if (root.shown.header.cells) root.shown.column = column;
   paint(root);

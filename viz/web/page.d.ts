@@ -268,7 +268,7 @@ interface PlotKind<Place = any, Shown = any> {
 }
 
 /** Where a pointer is, or the keyboard's place. */
-type Pointed = Pick<MouseEvent, "clientX" | "clientY">;
+type Pointed = Pick<MouseEvent, "clientX" | "clientY"> & Partial<Pick<MouseEvent, "detail">>;
 
 interface PlotRoot<Place = any, Shown = any> extends Root {
   kind: PlotKind<Place, Shown>;

@@ -14,12 +14,13 @@ export const litOf = (lit, { side }) => (side === undefined ? -1 : (lit[side] ??
 const SHARE = 0.62; // of the window's height that a page's large figure takes,
 const OVER = 285; // unless it would end below the window: what stands over it
 const UNDER = 135; // above one that a lesson leaves room for: the header and its own heading
+const HEADED = 128; // over and under one that is presented: its heading, and the room around it
 export function largeHeight() {
   const high = windowHeight();
   const { presenting } = document.documentElement.dataset;
   const covered = (bus.covered ?? 0) / (Number(presenting) || 1); // by a lesson's text, under which the page goes on
   if (covered) return Math.min(SHARE * high, high - covered - UNDER);
-  return Math.min(SHARE * high, presenting ? high : high - OVER); // nothing stands over one that is presented
+  return presenting ? Math.max(SHARE * high, high - HEADED) : Math.min(SHARE * high, high - OVER);
 }
 export const HIDDEN = 2; // among visible cells (1) and masked ones (0): below the threshold, so not drawn
 export const ODD = 3; // among them: not a number, or infinite

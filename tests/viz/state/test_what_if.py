@@ -133,8 +133,14 @@ def test_changes_are_named_and_those_that_concern_another_model_are_not():
     assert {each: change_name(each, 32) for each in NAMES} == NAMES
     wide = change_name(Window("decoder", 90_000), 32)
     assert wide == "Decoder: window 32, the longest text (90,000 is asked for)"
+    texts = SimpleNamespace(source_tokens=["▁A", "▁red", "▁A"], target_tokens=["<s>", "红"])
+    assert change_name(Cells("cross", False, 1, 1), 32, texts) == "Cross: all heads, 红 ↛ ·red"
+    assert change_name(Cells("cross", False, 1, 2), 32, texts) == "Cross: all heads, 红 ↛ ·A (key 3)"
+    assert change_name(Cells("encoder", True, 0, 9), 32, texts) == "Encoder: all heads, ·A (query 1) → key 10"
     changes = tuple(NAMES)
-    trace = SimpleNamespace(attention_paths=lambda kind: [] if kind == "encoder" else ["path"])
+    trace = SimpleNamespace(
+        attention_paths=lambda kind: [] if kind == "encoder" else ["path"], source_tokens=[], target_tokens=[]
+    )
     sizes = {"source_vocabulary": 9, "target_vocabulary": 9, "d_model": 8, "n_heads": 2, "max_length": 32}
     config = TransformerConfig(**sizes, n_encoder_layers=2, n_decoder_layers=2)
     assert note(WhatIf(changes), trace, config) == " · ".join([NAMES[each] for each in changes[1:4]] + ["and 4 more"])

@@ -210,7 +210,8 @@ def most_changed(head_maps: HeadMaps) -> str:
     changes = np.nan_to_num(head_maps.comparison.head_changes(head_maps.wish.kind))
     order = np.argsort(-changes, axis=None, kind="stable")[:MOST_CHANGED]
     places = [divmod(int(place), changes.shape[1]) for place in order]
-    heads = [f"{layer + 1}.{head + 1}" for layer, head in places if changes[layer, head] > 0]
+    moved = [(layer, head, float(changes[layer, head])) for layer, head in places if changes[layer, head] > 0]
+    heads = [f"{layer + 1}.{head + 1} ({significant(change)})" for layer, head, change in moved]
     return Message("most changed: {heads}", heads=", ".join(heads)) if heads else ""
 
 

@@ -211,18 +211,28 @@ def finding(trace: Trace, model: TextModel, place: int, guess: dict[str, Any]) -
 
 
 def most_changed(comparison: Comparison) -> str:
-    """The head and the token that changed most since the pin, as a title; "" where nothing has."""
+    """The head and the token that changed most since the pin, and by how much, as a title; "" where nothing has."""
     table = comparison.changes
     rows = {kind: table[(table["kind"] == kind) & (table["change"] > 0)] for kind in ("head", "position")}
     parts = []
     for row in rows["head"].head(1).to_dict("records"):
         kind = "cross" if "cross_attention" in row["name"] else row["name"].partition(".")[0]
-        parts.append(joined(" ", attention_title(kind), f"{row['layer'] + 1}.{row['head'] + 1}"))
+        head = f"{row['layer'] + 1}.{row['head'] + 1} ({significant(row['change'])})"
+        parts.append(joined(" ", attention_title(kind), head))
     for row in rows["position"].head(1).to_dict("records"):
-        parts.append(word(comparison.trace.tokens_of(row["name"])[int(row["position"])]))
+        token = word(comparison.trace.tokens_of(row["name"])[int(row["position"])])
+        parts.append(joined(" ", token, f"({significant(row['change'])})"))
     if len(parts) < 2:
         return Message("Most changed: {parts}", parts=parts[0]) if parts else ""
     return Message("Most changed: {head} and the token {token}", head=parts[0], token=parts[1])
+
+
+def units_of_change() -> Message:
+    """Sentence on what these numbers are, as in the list of the largest changes."""
+    return Message(
+        "of a head: mean total variation of its weights, 0 to 1; of a token: change of its last vector, relative to "
+        "its norm"
+    )
 
 
 def _sum(flops: Sequence[int | None]) -> int | None:
@@ -307,6 +317,8 @@ def words(differing: bool) -> dict[str, Any]:
     """Words of the component."""
     return {
         "odd": Message("not a number, or infinite"),
+        "pinned": Message("a mark on a bar: the pinned probability"),
+        "moved": Message("a green line is as thick as the vectors there changed"),
         "layer": Message("layer {number}"),
         "head": Message("head"),
         "more": Message("{count} more"),

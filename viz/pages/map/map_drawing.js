@@ -247,6 +247,8 @@ function drawMemory(pen, place, header) {
   });
 }
 
+const NUMBER = 56; // wide, with the gap before it
+
 // Lines over positions: mean thin, deviation strong; the pinned ones dashed.
 /**
  * @param {Pen} pen @param {any} given @param {number} x @param {number} y @param {number} width
@@ -280,7 +282,9 @@ function drawGuesses(pen, { labels, probabilities, pinned }, item) {
     pen.text(shortened(label), item.x + name, y + SPACE.guess / 2, { align: "right", token: true });
     pen.box(item.x + name + 8, y + 3, Math.max(1, room * probabilities[index]), SPACE.guess - 6, ACCENTS.output);
     if (pinned) pen.box(item.x + name + 7 + room * pinned[index], y, 2, SPACE.guess, PINNED);
-    pen.text(significant(probabilities[index]), item.x + name + 14 + room * Math.max(probabilities[index], pinned?.[index] ?? 0), y + SPACE.guess / 2, {});
+    const own = room * probabilities[index];
+    const mark = room * (pinned?.[index] ?? 0); // under which no number stands
+    pen.text(significant(probabilities[index]), item.x + name + 14 + (mark > own && mark < own + NUMBER ? mark : own), y + SPACE.guess / 2, {});
   });
 }
 

@@ -236,10 +236,15 @@ function drawLarge({ panel, shown }, { number, head }) {
 function showOdd(root, legend) {
   const { pictures, words } = root.shown.header;
   const there = pictures.some((/** @type {any} */ { shape, values }) => shape.length === 3 && values.includes(ODD_LEVEL));
-  let made = legend.querySelector(".odd");
-  if (!there) return made?.remove();
-  made ??= legend.insertBefore(element("div", "odd muted"), legend.children[3] ?? null);
-  write(made, words.odd);
+  showNote(legend, "odd", there ? words.odd : "");
+}
+
+// What else is drawn, where it is.
+/** @param {Element} legend @param {string} name @param {string} text */
+function showNote(legend, name, text) {
+  const known = legend.querySelector(`.${name}`);
+  if (!text) return known?.remove();
+  write(known ?? legend.insertBefore(element("div", `${name} muted`), legend.children[3] ?? null), text);
 }
 
 // The colour bar of the thumbnails, and how far it reaches.
@@ -257,6 +262,8 @@ function showLegend(root) {
   write(ends.firstChild, differing ? significant(-top) : "0");
   write(ends.lastChild, differing ? significant(top) : scale === "one" ? "1" : words.largest);
   showOdd(root, legend);
+  showNote(legend, "moved", differing ? words.moved : "");
+  showNote(legend, "pinned-mark", root.shown.header.predictions.pinned ? words.pinned : "");
   const options = differing ? [] : Object.entries(words.scales);
   const buttons = [...legend.querySelectorAll("button")];
   while (buttons.length > options.length) buttons.pop().remove();

@@ -110,7 +110,8 @@ def model_map(inputs: Inputs, pictures: Pictures, query: int | None = None, scal
     }
     alt, words = of_blocks.alternative(model, guess, note), of_blocks.words(pictures.differing)
     name, finding = Message("The whole model"), of_blocks.finding(trace, model, chosen, guess) if model.predicts else ""
-    finding = (of_blocks.most_changed(comparison) if comparison and pictures.differing else "") or finding
+    if comparison and pictures.differing and (changed_most := of_blocks.most_changed(comparison)):
+        finding, sentence = changed_most, of_blocks.units_of_change()
     above = caption(inputs, name, f"map-{model.name}", note, sentence, alt, about(model), finding)
     return ModelMap(above, described, [pictures.of(block) for block in block_list], words=words)
 

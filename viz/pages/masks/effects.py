@@ -114,10 +114,12 @@ def effect(inputs: Inputs, reference: Reference) -> str:
     if inputs.model.kind == "encoder-only":
         if first == second:
             return Message("In the place of {token}: {next}, {before} → {now}", **words)
-        return Message("In the place of {token}: {next}, no longer {other}, {before} → {now}", other=first, **words)
+        return Message(
+            "In the place of {token}: {next}, no longer {other}, p({other}) {before} → {now}", other=first, **words
+        )
     if first == second:
         return Message("After {token} comes {next}: {before} → {now}", **words)
-    return Message("After {token} comes {next}, no longer {other}: {before} → {now}", other=first, **words)
+    return Message("After {token} comes {next}, no longer {other}: p({other}) {before} → {now}", other=first, **words)
 
 
 def predictions_chart(inputs: Inputs, reference: Reference, place: int) -> Chart:

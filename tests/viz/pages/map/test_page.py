@@ -17,6 +17,7 @@ from tests.model.examples import one_stack
 from tests.model.network.test_kinds import TOKENIZERS
 from tests.viz.no_server import no_server
 from tests.viz.small import looking, write_small
+from viz.i18n.format import significant
 from viz.pages.map.components import ModelMap
 from viz.pages.map.page import model_map, table
 from viz.pages.map.pictures import Pictures
@@ -130,7 +131,8 @@ def test_a_pin_adds_what_changed_most_and_differences(small, tmp_path):
     path = re.sub(r"\.layers\.\d", "", most["name"])
     kind = {"encoder.self": "Encoder", "decoder.self": "Decoder", "decoder.cros": "Cross"}[path[:12]]
     finding = str(model_map(inputs, pictures).caption.finding)
-    assert finding.startswith(f"Most changed: {kind} {most['layer'] + 1}.{most['head'] + 1} and the token ")
+    number = significant(most["change"])  # as in the pin's menu
+    assert finding.startswith(f"Most changed: {kind} {most['layer'] + 1}.{most['head'] + 1} ({number}) and the token ")
     described = model_map(inputs, pictures).model
     assert described["differing"]
     assert described["top"] < 1

@@ -109,7 +109,9 @@ def test_changes_are_shown_and_measured(small):
     other, top = (word(small.target_tokenizer.label(leader)) for leader in leaders)
     no_longer = f", no longer {other}" if top != other else ""
     sentence = effect(inputs, reference)
-    assert str(sentence) == f"After {word(plain.target_tokens[place])} comes {top}{no_longer}: {' → '.join(shares)}"
+    whose = f"p({other}) " if top != other else ""
+    token = word(plain.target_tokens[place])
+    assert str(sentence) == f"After {token} comes {top}{no_longer}: {whose}{' → '.join(shares)}"
     assert mask_panels(inputs, "cross", chosen, False, sentence).caption.finding == sentence
     (alarm,) = alarms(inputs.trace, "cross", chosen)
     assert "Nothing to look at" in alarm
