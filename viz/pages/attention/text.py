@@ -289,12 +289,15 @@ def metric_caption(name: str, cross: bool) -> str:
     }
     if cross:
         names |= {
-            "distance": Message("D = mean |p(i) − j| in keys, p(i) the query's place when both texts are equally long"),
+            "distance": Message(
+                "D = mean |p(i) − j| in keys; p(i) is as far into the source as the query in the target"
+            ),
             "previous": Message(
-                "P = weight on the key before p(i), the query's place when both texts are equally long"
+                "P = weight on the key before p(i), as far into the source as the query in the target: across two "
+                "texts it says little"
             ),
             "diagonal": Message(
-                "= is the weight on the key nearest to p(i), the query's place when both texts are equally long"
+                "= is the weight on the key nearest to p(i), as far into the source as the query in the target"
             ),
             "induction": Message("I needs a text that looks at itself"),
         }

@@ -113,7 +113,7 @@ def card(model: TextModel, experiment: Experiment, row: DeltaGenerator) -> Views
     live = live_views().get(experiment.row)
     if live is not None:
         page, query, label = live
-        st.page_link(page, label=_("See it live: {page}").format(page=label), query_params=query, icon="↗")
+        st.page_link(page, label=_("See it live in {page}").format(page=label), query_params=query, icon="↗")
     row_words = _("Statement {row} of the fifty that were collected from tutorials.").format(row=experiment.row)
     rule_words = _("The rule by which the verdict falls was fixed before: the numbers only have to meet it.")
     method = [words(experiment.method)] if experiment.method else []

@@ -248,7 +248,7 @@ def panel(session: Session, place: DeltaGenerator) -> None:
         following = lesson_after(lesson) if last else None
         if last:
             st.markdown(end_words(following))
-        row = st.container(horizontal=True, vertical_alignment="center")
+        row = st.container(key="lesson_steps", horizontal=True, vertical_alignment="center")
         row.button(_("Back"), key="lesson_back", disabled=not number, on_click=partial(open_step, lesson, number - 1))
         if following is not None:
             ahead = partial(open_step, following, 0)

@@ -189,7 +189,8 @@ def norms_sentence(chosen: Chosen, norms: dict[str, Tensor]) -> Message:
     if chosen.factor == 1:
         return Message("Tokens are {share} times as long as positions.", share=share)
     return Message(
-        "Tokens are {share} times as long as positions; without the factor {without} times.",
+        "Tokens are {share} times as long as positions; without the factor √d_model they would be {without} times as "
+        "long.",
         share=share,
         without=without,
     )
