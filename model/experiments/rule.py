@@ -330,7 +330,7 @@ class Rule:
         if any(each.seeds is not None for each in by_chance):
             parts.append(say("{seeds} seeds at least", seeds=SEEDS))
         if by_chance:
-            parts.append(say("undecided: open"))
+            parts.append(say("where the numbers leave it undecided: open"))
         first, *rest = parts
         for each in rest:
             first = say("{first}; {second}", first=first, second=each)

@@ -247,7 +247,7 @@ def test_a_rule_says_its_conditions_and_what_becomes_of_the_statement_without_th
     assert str(rule) == (
         "“B” above 0, else open; “loss of A” below “B” by more than twice the spread, else wrong; not: “loss of A” "
         "above “B” by more than 10 % and twice the spread, and “B” at most 3, else “holds in part”; 3 seeds at least; "
-        "undecided: open"
+        "where the numbers leave it undecided: open"
     )
     halves = str(Rule(halves=(Rule(needs=[exceeds(b, 0.0)]), Rule(needs=[at_most(b, 0.0)]))))
     assert halves == "each half by itself; the first: “B” above 0, else wrong; the second: “B” at most 0, else wrong"
@@ -255,7 +255,8 @@ def test_a_rule_says_its_conditions_and_what_becomes_of_the_statement_without_th
         "(“B” above 0, and (“B” at most 0, or “C” at most 2\xa0%)), else wrong"
     )
     assert str(each_of([clearly_above(timed(1.0, 2.0), 0.5)], say("each of them"))) == (
-        "in one case at least: each of them, else wrong; in every case, else “holds in part”; undecided: open"
+        "in one case at least: each of them, else wrong; in every case, else “holds in part”; "
+        "where the numbers leave it undecided: open"
     )
 
 
