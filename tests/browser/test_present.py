@@ -60,17 +60,21 @@ def test_a_figure_is_presented_alone_and_large_and_led_by_keys(visit, model):
     expect(page.get_by_test_id("stSidebar")).to_be_visible()
     stands_still(page)
     assert large.bounding_box() == before
+    expect(page.locator('.stMain [style*="margin-top"]')).to_have_count(0)  # of a figure that stood in the middle
 
 
 def test_the_menu_presents_the_figure_in_the_middle_and_a_figures_own_menu_that_figure(visit):
     page = visit(viewport={"width": 1280, "height": 720}).open()
     stands_still(page)
     page.locator(f"{LARGE} .vitrine").evaluate("(each) => each.scrollIntoView({ block: 'center' })")
+    before = page.locator(LARGE).bounding_box()
     page.locator(".menu_of_page .dots").click()
     page.get_by_role("button", name="Present a figure").click()
     expect(page.locator(f"{LARGE}{SHOWN}")).to_be_visible()
     page.keyboard.press("Escape")
     expect(page.get_by_test_id("stSidebar")).to_be_visible()
+    stands_still(page)
+    assert page.locator(LARGE).bounding_box() == before
     heads = page.locator(".vitrine.heads")
     heads.locator(".opener").click()
     heads.get_by_role("button", name="Present", exact=True).click()
@@ -78,5 +82,10 @@ def test_the_menu_presents_the_figure_in_the_middle_and_a_figures_own_menu_that_
     stands_still(page)
     fills_the_window(page)
     assert heads.locator(".grid").bounding_box()["width"] > 0.6 * page.viewport_size["width"]
+    page.keyboard.press("PageDown")
+    last = page.locator(SHOWN)
+    key = last.evaluate("(each) => [...each.classList].find((name) => name.startsWith('st-key-'))")
     page.get_by_role("button", name="End presenting").click()
     expect(page.get_by_test_id("stSidebar")).to_be_visible()
+    stands_still(page)
+    expect(page.locator(f".{key}")).to_be_in_viewport()

@@ -71,3 +71,26 @@ def test_a_lesson_link_offers_no_tour(visit):
     page = first_page(visit(), lesson="attention-seen", step="1")
     expect(page.locator(".vitrine.lead .hint").first).to_be_visible()
     expect(page.locator(OFFER)).to_be_hidden()
+
+
+def test_on_a_phone_each_step_shows_what_it_speaks_of_and_says_what_a_finger_does(visit):
+    page = first_page(visit(viewport={"width": 390, "height": 844}, is_mobile=True, has_touch=True))
+    closed = page.locator('[data-testid="stSidebar"][data-collapsed="true"]')
+    page.get_by_test_id("stExpandSidebarButton").tap()
+    page.get_by_role("button", name="Menu", exact=True).tap()
+    page.locator(".menu_of_page .tour").tap()
+    expect(closed).to_have_count(1)  # in which the menu is
+    for number, control in enumerate((".st-key-texts", ".vitrine.bar .chip", MAP, ".vitrine.lead .sentence"), 1):
+        expect(page.locator(f"{CARD} span")).to_have_text(f"{number} / 6")
+        expect(page.locator(control).first).to_be_visible()
+        page.wait_for_timeout(250)
+        is_lit(page, control)
+        if control == MAP:
+            expect(page.locator(f"{CARD} p")).to_contain_text("tap the same part again")
+        page.locator(f"{CARD} .next").tap()
+    expect(closed).to_have_count(0)  # where the pages are
+    page.locator(f"{CARD} .next").tap()
+    page.wait_for_timeout(400)
+    is_lit(page, ".st-key-training_box")
+    page.locator(f"{CARD} .next").tap()
+    expect(closed).to_have_count(1)

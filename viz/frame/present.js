@@ -5,6 +5,7 @@
 
 import { bus } from "../web/bus.js";
 import { element, prose, write, zoomOf } from "../web/elements.js";
+import { uncoverPage } from "./sidebar.js";
 
 const ZOOM = 1.85; // of the page's 13 pixels to 24
 const OF_HEADS = 1.4; // of thumbnails, where large maps count more than the words above them
@@ -13,7 +14,6 @@ const LEAST = 1; // of a figure that is too high otherwise
 const MOST = 3.6; // of one that is low
 const PHONE = "(max-width: 640px)"; // no wider: a figure has the size that it has on the page, and is seen whole
 const HELD = "(max-width: 640px), (max-height: 500px)"; // in a hand, as in frame.css: a text is not read from the last row
-const OVERLAY = "(max-width: 768px)"; // no wider: the sidebar lies over the page, as Streamlit has it
 const FULL = 0.7; // of the window, from which a figure is not low
 const TRIES = 7; // of zooms until one fits
 const MARGIN = 24; // beside a figure, in pixels of the screen
@@ -21,6 +21,7 @@ const SETTLES = 150; // milliseconds between looks for the figure of a page that
 const LEAST_AREA = 10_000; // of a figure that is drawn
 const PATIENCE = 20_000; // of such looks
 const NAMED = 2000; // milliseconds of looks for the figure that a lesson names
+const RETURNS = 1000; // milliseconds in which a page has its heights again
 const SAYS = 2500; // how long a sentence about the last figure stays
 const NEVER = new Set([ // components that are no figure
   "field", "bar", "lead", "strip", "muted", "menu_of_page", "lesson_acts", "progress_bar", "class_strip", "class_bars", "figure",
@@ -45,6 +46,8 @@ let seeking = 0; // for the figure that the teacher presents
 let led = false; // by the window of a teacher
 /** @type {HTMLElement | null} */
 let focused = null; // before something was presented
+/** @type {{ figure: HTMLElement, top: number } | undefined} */
+let begunAt; // the figure, and where it was in the window
 let number = -1; // of the presented figure, among those of the page
 /** @type {number[]} */
 let spot = []; // of the pointer, see spotAt
@@ -54,7 +57,7 @@ export const presenting = () => bar !== null;
 
 // The component's element in a container of the page, or undefined.
 /** @param {Element} container @returns {any} */
-const rootIn = (container) => [...container.querySelectorAll("*")].map((each) => each.shadowRoot?.querySelector(".vitrine")).find(Boolean);
+export const rootIn = (container) => [...container.querySelectorAll("*")].map((each) => each.shadowRoot?.querySelector(".vitrine")).find(Boolean);
 
 /** @param {Element} container */
 function isFigure(container) {
@@ -105,7 +108,10 @@ function figureWith(root) {
 
 function leave() {
   document.querySelectorAll("[data-presented]").forEach((each) => each.removeAttribute("data-presented"));
-  if (shown) rootIn(shown)?.classList.remove("presented");
+  if (!shown) return;
+  rootIn(shown)?.classList.remove("presented");
+  shown.style.marginTop = "";
+  delete shown.dataset.tooHigh;
 }
 
 // The figure alone: all that is on its way to the page stays, everything beside that goes.
@@ -119,7 +125,6 @@ function show(figure) {
   for (let each = /** @type {HTMLElement | null} */ (figure); each && !each.classList.contains("stMain"); each = each.parentElement) {
     each.dataset.presented = each === figure ? "figure" : "around";
   }
-  figure.style.marginTop = "";
   const root = rootIn(figure);
   const low = root?.shown?.header?.large && innerHeight < LOW; // its rows need the height
   zoom(Math.min(low || root?.classList.contains("heads") ? OF_HEADS : ZOOM, most()));
@@ -278,15 +283,12 @@ bus.addEventListener("lesson", () => {
 export function present(figure) {
   const first = figure ?? mainFigure();
   if (!first) return;
-  if (matchMedia(OVERLAY).matches) closeSidebar();
-  if (!bar) begin();
+  uncoverPage(); // the sidebar was opened for its menu
+  if (!bar) {
+    begunAt = { figure: first, top: first.getBoundingClientRect().top };
+    begin();
+  }
   show(first);
-}
-
-// Which was opened for its menu, and would lie over the page afterwards.
-function closeSidebar() {
-  const sidebar = document.querySelector('[data-testid="stSidebar"]:not([data-collapsed="true"])');
-  sidebar?.querySelector('[data-testid="stSidebarCollapseButton"] button')?.click();
 }
 
 function begin() {
@@ -359,7 +361,7 @@ function figureOf({ figure, place }) {
 
 export function end() {
   leave();
-  if (shown) shown.style.marginTop = "";
+  const last = shown;
   for (const name of ["presenting", "blank", "presentingText", "presentingWait"]) delete page().dataset[name];
   clearTimeout(waiting);
   for (const each of [bar, text, dot]) each?.remove();
@@ -370,6 +372,26 @@ export function end() {
   window.dispatchEvent(new Event("resize"));
   if (focused?.isConnected) focused.focus({ preventScroll: true });
   focused = null;
+  if (last && !bus.lesson) comeBack(last); // a lesson shows its step
+}
+
+// The page at the figure that was presented last: where that stood when presenting began, another one in the middle of the window.
+// What is above is drawn again, and has its height only then; whoever touches the page scrolls it.
+/** @param {HTMLElement} figure */
+function comeBack(figure, since = performance.now()) {
+  const touched = new AbortController();
+  for (const name of ["pointerdown", "wheel", "keydown"]) addEventListener(name, () => touched.abort(), { capture: true, passive: true, signal: touched.signal });
+  const place = begunAt?.figure === figure ? begunAt.top : undefined;
+  const look = () => {
+    if (touched.signal.aborted) return;
+    if (bar || !figure.isConnected || performance.now() - since > RETURNS) return touched.abort();
+    const covered = document.querySelector(".st-key-input_bar")?.getBoundingClientRect().bottom ?? 0;
+    const { top, height } = figure.getBoundingClientRect();
+    const wanted = place ?? Math.max(covered + 8, (innerHeight - height) / 2);
+    document.querySelector(".stMain")?.scrollBy({ top: top - wanted, behavior: "instant" });
+    requestAnimationFrame(look);
+  };
+  look();
 }
 
 // A large soft dot where the mouse is, which is seen from the last row.

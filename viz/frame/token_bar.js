@@ -73,6 +73,7 @@ const foldKey = (root) => (root.aside ? "vitrine.folded.aside" : "vitrine.folded
 
 /** @param {Root} root */
 function isFolded(root) {
+  if (root.toured) return false;
   if (matchMedia(PHONE).matches) return !root.unfolded;
   const key = foldKey(root);
   const usual = key === "vitrine.folded" ? "0" : "1";
@@ -158,10 +159,17 @@ function build(parentElement) {
     root.unfolded = false;
     fold(root);
   };
-  bus.addEventListener("turned", turned);
-  const show = () => turnFold(root);
-  bus.addEventListener("header", show); // by a lesson's text
-  const ends = [lightChips(root), attachHeader(root, parentElement), follow, () => bus.removeEventListener("turned", turned), () => bus.removeEventListener("header", show), ...root.reels.map((/** @type {any} */ { stop }) => stop)];
+  const show = () => turnFold(root); // by a lesson's text
+  const tour = (/** @type {any} */ { detail }) => {
+    if (Boolean(root.toured) === detail) return;
+    root.toured = detail;
+    fold(root);
+    open(root, detail);
+  };
+  /** @type {[string, (event: any) => void][]} */
+  const heard = [["turned", turned], ["header", show], ["toured-header", tour]];
+  for (const [name, hear] of heard) bus.addEventListener(name, hear);
+  const ends = [lightChips(root), attachHeader(root, parentElement), follow, () => heard.forEach(([name, hear]) => bus.removeEventListener(name, hear)), ...root.reels.map((/** @type {any} */ { stop }) => stop)];
   root.stop = () => ends.forEach((end) => end());
   return root;
 }

@@ -3,7 +3,8 @@
 
 import { element, write } from "../web/elements.js";
 import { bus } from "../web/bus.js";
-import { mainFigure } from "./present.js";
+import { mainFigure, rootIn } from "./present.js";
+import { openSidebar, SIDEBAR, uncoverPage } from "./sidebar.js";
 
 const FIGURE = "figure"; // in the place of a selector: the largest of the page
 const SEEN = "vitrine.tour";
@@ -29,14 +30,23 @@ function remember() {
   bus.dispatchEvent(new Event("toured"));
 }
 
-// What a step is about, where it can be seen: the first of its controls that has a place on the page.
+// What a step is about: the first of its controls that has a place on the page, or in the sidebar, open or not; or a part of that.
 /** @param {TourStop} stop @returns {HTMLElement | undefined} */
-function targetOf({ target }) {
+function targetOf({ target, part }) {
   const found = target === FIGURE ? [mainFigure()].filter(Boolean) : [...document.querySelectorAll(target)];
-  return found.find((each) => {
-    const { width, height, right } = each.getBoundingClientRect();
-    return width > 0 && height > 0 && right > 0;
+  const parts = part ? found.map((each) => rootIn(each)?.querySelector(part)).filter(Boolean) : found;
+  return parts.find((each) => {
+    const { width, height } = each.getBoundingClientRect();
+    return width > 0 && height > 0;
   });
+}
+
+// What a step speaks of lies open, and nothing over it: the sidebar, where its control is in that, and the header.
+/** @param {TourStop} [stop] */
+function unfold(stop) {
+  bus.dispatchEvent(new CustomEvent("toured-header", { detail: Boolean(stop?.header) }));
+  if (stop && targetOf(stop)?.closest(SIDEBAR)) openSidebar();
+  else uncoverPage();
 }
 
 /** @param {any} words */
@@ -97,7 +107,8 @@ function go(by) {
   const at = by > 0 ? there.find((place) => place > before) : (there.findLast((place) => place < before) ?? before);
   if (at === undefined) return end();
   tour.at = at;
-  write(parts.sentence, stops[at].sentence);
+  write(parts.sentence, matchMedia("(pointer: coarse)").matches ? stops[at].touch : stops[at].sentence);
+  unfold(stops[at]);
   count();
   const target = targetOf(stops[at]);
   if (target && !inWindow(target)) target.scrollIntoView({ block: "center" });
@@ -159,6 +170,7 @@ function end() {
   tour.card.remove();
   const { before } = tour;
   tour = null;
+  unfold();
   if (before instanceof HTMLElement && before.isConnected) before.focus({ preventScroll: true });
   remember();
 }

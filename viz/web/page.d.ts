@@ -390,10 +390,14 @@ interface SavedView {
   data: Uint8Array;
 }
 
-/** A step of the tour: controls by their selector, and a sentence on them. */
+/** A step of the tour: controls by their selector, or a part of a component; a sentence on them, and one for a finger; whether
+ * they are in the header. */
 interface TourStop {
   target: string;
+  part: string;
   sentence: string;
+  touch: string;
+  header: boolean;
 }
 
 /** A block of the map, or a head of it. */
