@@ -63,7 +63,7 @@ def steps() -> list[dict[str, Any]]:
 
 
 def step(target: str, sentence: str, touch: str = "", part: str = "", header: bool = False) -> dict[str, Any]:
-    """Step on a control by its selector, or on a part of a component. touch: sentence for who uses a finger, if another;
+    """Step on a control by its selector, or on a part of a component. touch: sentence for a finger, if another;
     header: whether the control is in the header, which is unfolded then.
     """
     return {"target": target, "part": part, "sentence": sentence, "touch": touch or sentence, "header": header}
