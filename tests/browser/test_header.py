@@ -91,6 +91,18 @@ def test_on_a_phone_the_header_is_one_line_beside_the_button_of_the_sidebar(visi
     expect(source(page)).to_be_hidden()
 
 
+def test_on_a_phone_a_pin_leaves_the_header_one_line_and_the_sentence_its_place(visit):
+    page = visit(**PHONE).open()
+    stands_still(page)
+    page.locator(".bar .pin .act").tap()
+    expect(page.locator(".bar .pinned.act")).to_be_visible()
+    eventually(page, lambda: shown_height(page) == pytest.approx(48, abs=1))
+    assert page.locator(".brief").bounding_box()["width"] > 100
+    page.locator(".bar .fold").tap()
+    field, add = source(page).bounding_box(), page.locator(".several-act").bounding_box()
+    assert add["y"] + add["height"] <= field["y"]  # who taps the end of the text adds no sentence
+
+
 def test_theme_and_language_of_the_page_are_the_visitors(visit):
     page = visit(color_scheme="light").open()
     stands_still(page)

@@ -31,15 +31,16 @@ function ask(place, question, words, number) {
   const said = element("p", "said");
   said.setAttribute("aria-live", "polite");
   const more = element("div", "hints");
+  const hint = element("button", "hint", words.hint);
   /** @param {number} guess */
   const answer = (guess) => {
     const verdict = judged(question, guess);
     if (verdict !== null && !firsts.has(number)) firsts.set(number, verdict && !hints);
     write(said, verdict === null ? question.said.shown : question.said[verdict ? "right" : "wrong"]);
     said.dataset.verdict = String(verdict);
+    hint.hidden = verdict === true || hints > question.hints.length;
   };
-  place.append(element("p", "asked", question.sentence), fieldOf(question, words, answer), said, more);
-  const hint = place.appendChild(element("button", "hint", words.hint));
+  place.append(element("p", "asked", question.sentence), fieldOf(question, words, answer), said, more, hint);
   hint.type = "button";
   hint.addEventListener("click", () => {
     if (hints < question.hints.length) more.append(element("p", "small", question.hints[hints]));

@@ -206,6 +206,14 @@ function bringIntoSight(chip) {
   if (over) row.scrollLeft += over;
 }
 
+// A sign and its words, which a phone's line leaves out where it has no room for them.
+/** @param {Element} node @param {string} before @param {string} words @param {string} [after] */
+function sign(node, before, words, after = "") {
+  if (node.children.length && node.textContent === before + words + after) return;
+  node.replaceChildren(before, element("span", "words", words), after);
+  node.setAttribute("aria-label", node.textContent.trim());
+}
+
 // The checks of this input; none while they follow: then those of the input before stand there in grey.
 /** @param {Root} root @param {TokenBarHeader} header */
 function showChecks(root, { badges, check, words }) {
@@ -220,6 +228,8 @@ function showChecks(root, { badges, check, words }) {
     return;
   }
   showBadge(opener, check, "check");
+  const space = opener.textContent.indexOf(" ") + 1;
+  sign(opener, opener.textContent.slice(0, space), opener.textContent.slice(space));
   opener.title = check.title;
   opener.hidden = !badges.length;
   shorten(list, badges.length);
@@ -292,7 +302,7 @@ function showPin(root, { pinned, differing, comparable, words }, act) {
     keep.title = words.explanation;
     return parent.replaceChildren(keep);
   }
-  write(opener, `● ${words.pinned} ▾`); // a list opens: what is pinned, what changed most
+  sign(opener, "● ", `${words.pinned} `, "▾"); // a list opens: what is pinned, what changed most
   opener.title = words.about;
   const differences = newButton(words.differences, () => act(differing ? "values" : "differences"), differing);
   differences.disabled = !comparable && !differing; // who sees them already can turn them off
@@ -359,7 +369,8 @@ function showChanged(parent, { text, refused, words }, restore) {
   if (text) {
     const note = element("span", "what");
     const said = note.appendChild(element("span"));
-    said.append(element("b", "", `⚠ ${words.changed} `), element("bdi", "", text));
+    sign(said.appendChild(element("b")), "⚠ ", `${words.changed} `);
+    said.append(element("bdi", "", text));
     note.title = `${text} — ${words.explanation}`;
     const button = element("button", "act", words.restore);
     button.type = "button";
@@ -429,6 +440,7 @@ export default function ({ data: bytes, parentElement, setTriggerValue }) {
   root.merge = () => setTriggerValue("pieces", true);
   showPieces(root.querySelector(".pieces"), data.pieces, () => root.merge());
   root.act = (/** @type {string} */ name) => setTriggerValue("pin", name);
+  root.classList.toggle("crowded", Boolean(data.pin.pinned || data.changed.text));
   showPin(root, data.pin, (name) => root.act(name));
   root.change = (/** @type {any} */ place) => setTriggerValue("change", place);
   showChanges(root.querySelector(".changes"), data.pin, (place) => root.change(place));

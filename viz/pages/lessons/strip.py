@@ -410,14 +410,14 @@ def show_question(session: Session, lesson: Lesson, number: int, question: Quest
         CLASS_SESSIONS.answer(session, (lesson.name, number, of), guess)
     known = progress(lesson)
     hints = known.hints.get(number, 0)
+    verdict = None if guess is None else answer.judge(guess)
     if guess is not None or hints == HINTS:
-        verdict = None if guess is None else answer.judge(guess)
         if verdict is not None:
             known.first.setdefault(number, verdict and not hints)
         st.markdown(reaction(question, answer, verdict, guess))
     for hint in question.hints[:hints]:
         st.caption(prose(hint))
-    if hints < HINTS:
+    if hints < HINTS and not verdict:
         label = _("Show me") if hints == HINTS - 1 else _("Hint")
         st.button(label, key="lesson_hint", type="tertiary", on_click=partial(known.hints.update, {number: hints + 1}))
     return words, light_of(question, answer, subject) if hints == HINTS else None
