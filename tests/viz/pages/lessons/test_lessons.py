@@ -94,6 +94,9 @@ def test_a_lesson_is_opened_guessed_and_left():
     guess = next(each for each in app.button_group if each.key.startswith("guess_causal-mask_0"))
     guess.set_value(guess.options.index("天")).run()
     assert any(each.value.startswith("Right. `天` 0.564 · `她` 0.389") for each in app.markdown)
+    assert not [each for each in app.button if each.key == "lesson_hint"]  # nothing is left to find
+    guess = next(each for each in app.button_group if each.key.startswith("guess_causal-mask_0"))
+    guess.set_value(guess.options.index("她")).run()
     app.button(key="lesson_hint").click().run()
     assert any(lesson.steps[0].question.hints[0] in each.value for each in app.caption)
     for _press in range(2):
