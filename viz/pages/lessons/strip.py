@@ -140,6 +140,7 @@ def apply_state(session: Session, lesson: Lesson, state: State) -> None:
     else:
         show_texts(session, given.get(Key.MODEL, lesson.model), given)
     session.select(**DEFAULT_SELECTION | {each.value: int(given[each]) for each in Parameter if each in given})
+    session.query_side = ""  # nobody has chosen a token: a page that asks for a side has the state's
     if state.changes:
         session.change(state.changes)
     else:

@@ -10,12 +10,15 @@ const LOOK = 400; // milliseconds between looks into a frame
 const STILL = 4; // such looks at the same figure until it is taken
 const PATIENCE = 90_000;
 
-/** @param {Document} inside @param {any} window */
-function figureIn(inside, window) {
+// The figure whose key begins with a name, else the large one, else the one that takes most room.
+/** @param {Document} inside @param {any} window @param {string} name */
+function figureIn(inside, window, name) {
   const views = window.__vitrine?.views;
   if (!views || inside.querySelector('[data-stale="true"] [data-view]')) return undefined;
   if (views.get("lesson_training")?.parent.textContent.trim()) return undefined; // it is not at its step yet
-  const roots = [...views.values()].flatMap(({ parent }) => [...parent.querySelectorAll(".vitrine")]).filter((root) => root.shown && root.width && (root.files ?? FILES).SVG && root.canvas);
+  const all = [...views];
+  const named = name ? all.filter(([key]) => key.startsWith(name)).slice(0, 1) : [];
+  const roots = (named.length ? named : all).flatMap(([, { parent }]) => [...parent.querySelectorAll(".vitrine")]).filter((root) => root.shown && root.width && (root.files ?? FILES).SVG && root.canvas);
   const large = roots.filter((root) => root.shown.header?.large);
   return (large.length ? large : roots).sort((one, other) => other.offsetWidth * other.offsetHeight - one.offsetWidth * one.offsetHeight)[0];
 }
@@ -33,8 +36,8 @@ async function smallPicture(root) {
 }
 
 // A figure of a state, as an address of its picture; undefined where none comes.
-/** @param {string} address @returns {Promise<string | undefined>} */
-function drawn(address) {
+/** @param {string} address @param {string} name @returns {Promise<string | undefined>} */
+function drawn(address, name) {
   const frame = document.body.appendChild(element("iframe", "worksheet_source"));
   Object.assign(frame.style, FRAME);
   frame.setAttribute("aria-hidden", "true");
@@ -48,7 +51,7 @@ function drawn(address) {
     let [stamp, still] = ["", 0];
     const look = async () => {
       const inside = frame.contentDocument;
-      const root = inside && figureIn(inside, frame.contentWindow);
+      const root = inside && figureIn(inside, frame.contentWindow, name);
       const now = root?.dataset.painted ?? "";
       still = now && now === stamp ? still + 1 : 0;
       stamp = now;
@@ -76,8 +79,8 @@ async function showFigures({ figures, words }, sheet) {
     caption.append(element("span", "what", what));
     figure.append(caption, element("div", "awaited", words.drawing));
   }
-  for (const [index, { address }] of figures.entries()) {
-    const picture = await drawn(address); // one after the other: each is a visit
+  for (const [index, { address, name }] of figures.entries()) {
+    const picture = await drawn(address, name); // one after the other: each is a visit
     const place = row.children[index].querySelector(".awaited");
     if (!picture) {
       place.textContent = words.missing;

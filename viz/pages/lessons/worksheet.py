@@ -56,7 +56,12 @@ def worksheet_data(lesson: Lesson, questions: list[dict[str, Any]]) -> dict[str,
         "title": lesson.title,
         "level": lesson.level,
         "figures": [
-            {"title": step.title, "what": what_words(state_of_step), "address": address(lesson, state_of_step)}
+            {
+                "title": step.title,
+                "what": what_words(state_of_step),
+                "address": address(lesson, state_of_step),
+                "name": next((each.what for each in step.lights if each.kind == "figure"), ""),
+            }
             for step, state_of_step in figures(lesson)
         ],
         "questions": questions,

@@ -151,7 +151,7 @@ def batch_panels(
 
 def _with_pinned(table: dict[str, list[Any]], pinned: dict[str, list[Any]]) -> dict[str, list[Any]]:
     """Each pinned text below the one in its place: beside each other they would be wider than the page."""
-    text = next(iter(table))
+    text = list(table)[-1]
     named = pinned | {text: [Message("{name}, pinned", name=name) for name in pinned[text]]}
     rows = zip_longest(*(zip(*columns.values(), strict=True) for columns in (table, named)))
     every = [row for pair in rows for row in pair if row is not None]
@@ -218,14 +218,14 @@ def _moves(model: TextModel, batch: Batch) -> list[list[float]]:
 def _batch_table(batch: Batch, rows: Sequence[Sequence[Tokens]], moves: list[list[float]]) -> dict[str, list[Any]]:
     """A row for each text of the batch: how much of it is padding, and what padding moves."""
     columns: dict[str, list[Any]] = {
-        Message("text"): ["".join(each.labels[:40]).replace("▁", " ").strip() for each in rows[0]],
         Message("padding tokens"): [
             sum(int((~real[index]).sum()) for real in batch.real) for index in range(len(rows[0]))
         ],
+        Message("text"): ["".join(each.labels[:40]).replace("▁", " ").strip() for each in rows[0]],
     }
     names = [
         Message("|Δlogit|, padding masked"),
         Message("|Δlogit|, padding seen"),
         Message("|Δlogit|, nor a causal mask"),
     ]
-    return columns | dict(zip(names, moves, strict=False))
+    return {**dict(zip(names, moves, strict=False)), **columns}  # a narrow window shows the first ones
