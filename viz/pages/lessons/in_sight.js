@@ -23,10 +23,11 @@ function figureOfPage() {
 /** @param {HTMLElement} each */
 const isHere = (each) => !(each.getRootNode().host ?? each).closest('[data-stale="true"]');
 
-// What has a key that begins so: a view, or a place of the page.
+// What has a key that begins so, the shortest first: a view, or a place of the page.
 /** @param {string} beginning @returns {HTMLElement | undefined} */
 export function placeOf(beginning) {
-  const views = [...bus.views].filter(([key]) => key.startsWith(beginning)).map(([, { parent }]) => parent?.querySelector(".vitrine"));
+  const known = [...bus.views].filter(([key]) => key.startsWith(beginning)).sort(([one], [other]) => one.length - other.length);
+  const views = known.map(([, { parent }]) => parent?.querySelector(".vitrine"));
   const places = document.querySelectorAll(`.stMain [class*="st-key-${CSS.escape(beginning)}"]`);
   return [...views, ...places].find((each) => each?.isConnected && each.offsetHeight && isHere(each));
 }

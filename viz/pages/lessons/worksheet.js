@@ -17,7 +17,7 @@ function figureIn(inside, window, name) {
   if (!views || inside.querySelector('[data-stale="true"] [data-view]')) return undefined;
   if (views.get("lesson_training")?.parent.textContent.trim()) return undefined; // it is not at its step yet
   const all = [...views];
-  const named = name ? all.filter(([key]) => key.startsWith(name)).slice(0, 1) : [];
+  const named = name ? all.filter(([key]) => key.startsWith(name)).sort(([one], [other]) => one.length - other.length).slice(0, 1) : [];
   const roots = (named.length ? named : all).flatMap(([, { parent }]) => [...parent.querySelectorAll(".vitrine")]).filter((root) => root.shown && root.width && (root.files ?? FILES).SVG && root.canvas);
   const large = roots.filter((root) => root.shown.header?.large);
   return (large.length ? large : roots).sort((one, other) => other.offsetWidth * other.offsetHeight - one.offsetWidth * one.offsetHeight)[0];
