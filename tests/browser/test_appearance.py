@@ -123,6 +123,7 @@ def test_a_phone_scrolls_down_but_not_sideways(visit, model):
         return within == [True] * 24
 
     eventually(page, fit)
+    page.locator(".bar .fold").tap()  # the texts come over the page
     page.locator('input[aria-label="Source"]').fill("I am a teacher.")
     expect_painted(page, model, "I am a teacher.")
     stands_still(page)

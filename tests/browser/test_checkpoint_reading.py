@@ -120,7 +120,8 @@ def test_two_checkpoints_are_compared_and_their_traces_shown(visit, saved):
     eventually(page, lambda: float(moved.get_attribute("title") or "nan") == pytest.approx(change, rel=1e-4))
     expect(page.locator(".vitrine.heatmap .heading")).to_contain_text("Difference")
     page.get_by_role("button", name="Their traces on the same sentence").click()
-    page.locator(".vitrine.heads[data-painted]").wait_for()
+    expect(page.get_by_role("radio", name="Logit lens")).to_be_checked()  # the answer by depth
+    page.locator(".vitrine.heatmap[data-painted]").first.wait_for()
     expect(page.get_by_text("pinned").first).to_be_visible()
     expect(page.get_by_text("reading-1").first).to_be_visible()
 

@@ -59,7 +59,7 @@ def expect_models(page: Page) -> None:
     sidebar.get_by_role("combobox").first.click()
     expect(page.get_by_role("option")).to_have_text(["mine", "other", *bundled_names()])
     page.get_by_role("option", name="mine").click()
-    expect(sidebar).to_contain_text("0.172")
+    expect(sidebar).to_contain_text("172 k")
     sidebar.get_by_role("link", name="Attention", exact=True).click()
     expect(thumbnails(page).first).to_be_visible()
     eventually(page, lambda: "model=mine" in page.url)

@@ -7,6 +7,7 @@ from model.checkpoints.load import open_checkpoint
 from model.text.tokenizer import MASK
 from tests.browser.looking import expect_tokens, stands_still, thumbnails
 from tests.browser.server import ROOT
+from viz.i18n.format import token_sign
 
 pytestmark = pytest.mark.browser
 
@@ -26,7 +27,7 @@ def text(page: Page) -> Locator:
 
 
 def shown(label: str) -> str:
-    return label.replace("\n", "⏎")
+    return token_sign(label.replace("\n", "⏎"))
 
 
 def choices(page: Page) -> Locator:
@@ -40,7 +41,7 @@ def test_a_guess_that_is_clicked_goes_on_with_the_text(visit, shakespeare):
     expect(choices(page)).to_have_text([shown(each.label) for each in guess.choices])
     chosen = next(each for each in guess.choices if each.label.startswith("▁"))
     stands_still(page)  # they are drawn anew with the text
-    choices(page).filter(has_text=chosen.label).first.click()
+    choices(page).filter(has_text=shown(chosen.label)).first.click()
     longer = shakespeare.take("To be, or", 0, chosen.token)
     expect(text(page)).to_have_value(longer)
     expect_tokens(page, "source", shakespeare.source_tokens(longer).labels)
@@ -53,7 +54,7 @@ def test_masks_are_filled_by_a_click(visit, fill_mask):
     source = f"She bought a {MASK} car."
     page = visit().open(model="fill-mask", source=source)
     best = fill_mask.guesses(fill_mask.trace(source))[0].choices
-    expect(choices(page)).to_have_text([each.label for each in best])
+    expect(choices(page)).to_have_text([shown(each.label) for each in best])
     stands_still(page)
     choices(page).nth(1).click()
     expect(text(page)).to_have_value(fill_mask.take(source, 0, best[1].token))

@@ -62,8 +62,8 @@ def test_a_training_grows_and_is_stopped(visit) -> None:
     page = visit().open()
     card(page, "tied-matrices")
     begin(page, "steps", "2000")
-    words = re.compile(r"open\s+step ([\d,]+) of 2,000")
-    reached = page.get_by_text(re.compile("step [\\d,]+ of 2,000"))
+    words = re.compile(r"open\s+Step ([\d,]+) of 2,000")
+    reached = page.get_by_text(re.compile("Step [\\d,]+ of 2,000"))
     expect(reached).to_be_visible()
 
     def step() -> int:
