@@ -102,7 +102,7 @@ def test_its_files_have_what_the_frame_hides(tree):
 LOOK = """(wanted) => {
   const frame = document.querySelector(".scroll");
   const whole = frame.scrollWidth <= frame.clientWidth;
-  return String([whole, frame.matches(".beyond"), Boolean(frame.closest(".stacked"))]) === String(wanted);
+  return String([whole, frame.matches(".goes_on"), Boolean(frame.closest(".stacked"))]) === String(wanted);
 }"""
 
 

@@ -101,7 +101,7 @@ export function ending(root) {
 // Whether what scrolls sideways goes on at its right is seen: there it fades.
 /** @param {HTMLElement} scroll */
 export function followScroll(scroll) {
-  const mark = () => scroll.classList.toggle("beyond", scroll.scrollLeft + scroll.clientWidth < scroll.scrollWidth - 2);
+  const mark = () => scroll.classList.toggle("goes_on", scroll.scrollLeft + scroll.clientWidth < scroll.scrollWidth - 2);
   scroll.addEventListener("scroll", mark, { passive: true });
   return mark;
 }

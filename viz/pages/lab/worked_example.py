@@ -49,7 +49,6 @@ class Part(StrEnum):
     EXAMPLE = "example"
     SCALE = "example_scale"
     ROUND = "example_round"
-    TEXTS = "example_texts"
     GOOD = "example_good"
     MATRICES = "example_matrices"
     RESTORE = "example_restore"

@@ -68,7 +68,7 @@ def test_what_is_typed_is_computed_kept_in_the_address_and_taken_back(small):
 def test_a_bad_cell_is_a_sentence_and_the_last_numbers_stay(small, text, sentence):
     with looked_at(small) as session:
         (before,) = worked_example.findings(False, 0.5).rows[0]
-        session.memory[Part.TEXTS] = [text if place == 13 else each for place, each in enumerate(texts_of(DOCUMENT))]
+        session.memory[Part.EXAMPLE] = [text if place == 13 else each for place, each in enumerate(texts_of(DOCUMENT))]
         wrong = worked_example.findings(False, 0.5)
     (now,) = wrong.rows[0]
     assert sentence in wrong.verdicts[0]
