@@ -235,9 +235,10 @@ function showChecks(root, { badges, check, words }) {
   shorten(list, badges.length);
   badges.forEach((badge, index) => {
     const row = list.children[index] ?? list.appendChild(element("div", "row"));
-    if (!row.children.length) row.append(element("span"), element("div", "muted"));
+    if (!row.children.length) row.append(element("span"), element("div", "muted"), element("code", "muted"));
     showBadge(row.children[0], badge, "badge");
     write(row.children[1], badge.title);
+    write(row.children[2], badge.tensor ?? "");
   });
 }
 

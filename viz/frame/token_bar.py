@@ -11,6 +11,8 @@ from viz.components.view import Answer, PackedView, View, live
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
 from viz.i18n.format import attention_name, check_explanation, check_name, in_turn, significant
+from viz.i18n.messages import in_language
+from viz.i18n.names import PARTS, quantity_title
 from viz.state.session import Key, Session, current_session
 from viz.state.texts import model_and_text, write_source
 from viz.state.token_groups import merged, run_of, text_groups, turn
@@ -148,7 +150,8 @@ def check_chip(badges: Sequence[dict[str, Any]]) -> dict[str, Any]:
     if worst is True:
         text = _("1 check") if len(badges) == 1 else _("{count} checks").format(count=len(badges))
     else:
-        text = _("{count} of {all} checks").format(count=passed.count(worst), all=len(badges))
+        text = _("{count} of {all} checks failed") if worst is False else _("{count} of {all} checks not possible")
+        text = text.format(count=passed.count(worst), all=len(badges))
     return {"text": text, "passed": worst, "title": _("What was checked on these tensors")}
 
 
@@ -190,7 +193,7 @@ def badges_of_checks(checks: Sequence[Check], odd: NotFinite | None) -> list[dic
 
 def _badge(check: Check) -> dict[str, Any]:
     """Badge of a check: its name, the number of attentions where not in all of them, and the error; or that it cannot
-    be.
+    be. tensor: what the error is in, as the trace calls it.
     """
     name, about = check_name(check.name), check_explanation(check.name)
     if not check.cells:
@@ -204,28 +207,33 @@ def _badge(check: Check) -> dict[str, Any]:
         return {"text": text, "passed": None, "title": f"{why} {about}"}
     parts, sentences = [name], [about]
     if check.modules < check.all_modules:
-        parts.append(_("{count} of {all}").format(count=check.modules, all=check.all_modules))
+        parts.append(_("in {count} of {all} places").format(count=check.modules, all=check.all_modules))
         sentences.append(_("In the others there is nothing to compare: no second way, or not what it takes."))
-    parts += [significant(check.error), *([] if check.passed else [check.tensor])]
-    largest = _("Largest error relative to rounding: {error}; rounding allows {tolerance} ({tensor}).")
+    place = in_language(quantity_title(check.tensor))
+    parts += [significant(check.error), *([] if check.passed else [place])]
+    largest = _("Nearest to its limit: an error of {error}, where rounding may make {tolerance} ({place}).")
+    if not check.passed:
+        largest = _("Farthest beyond its limit: an error of {error}, where rounding may make {tolerance} ({place}).")
     if not check.tolerance:
-        largest = _("Largest: {error} ({tensor}); nothing but 0 is right.") if check.tensor else ""
+        largest = _("It is {error} ({place}); nothing but 0 is right.") if check.tensor else ""
     error, tolerance = significant(check.error), significant(check.tolerance)
-    sentences.append(largest.format(error=error, tolerance=tolerance, tensor=check.tensor))
-    return {"text": " · ".join(parts), "passed": check.passed, "title": in_turn(*sentences)}
+    sentences.append(largest.format(error=error, tolerance=tolerance, place=place))
+    title = in_turn(*sentences)
+    return {"text": " · ".join(parts), "passed": check.passed, "title": title, "tensor": check.tensor}
 
 
 def not_finite(odd: NotFinite) -> dict[str, Any]:
     """The badge of a pass that holds NaN or an infinity: what was first so, where, and what usually causes it."""
-    kind = _("not a number") if odd.kind == "nan" else _("infinite")
+    kind, place = _("not a number") if odd.kind == "nan" else _("infinite"), in_language(quantity_title(odd.tensor))
     causes = _(
         "Everything computed from it is not finite either. Usual causes: a weight of the file that is not finite (the "
         "health report under Checkpoints names it), or numbers too large for this precision: float16 ends at 65,504."
     )
     return {
-        "text": _("{tensor}, token {token}: {kind}").format(tensor=odd.tensor, token=odd.token + 1, kind=kind),
+        "text": _("{place}, token {token}: {kind}").format(place=place, token=odd.token + 1, kind=kind),
         "passed": False,
         "title": causes,
+        "tensor": odd.tensor,
     }
 
 
@@ -401,7 +409,8 @@ def _item(session: Session, comparison: Comparison, row: dict[str, Any]) -> dict
         label = f"{attention_name(kind)} {row['layer'] + 1}.{row['head'] + 1}"
     elif row["kind"] == "layer":
         act = {"layer": int(row["layer"])}
-        label = f"{_stack(parts[0])} {row['layer'] + 1} · {_block(parts[3])}"
+        stack, block = (in_language(PARTS[part]) for part in (parts[0], parts[3]))
+        label = f"{stack} {row['layer'] + 1} · {block}"
     else:
         place = int(row["position"])
         act = {"query": place}
@@ -409,16 +418,3 @@ def _item(session: Session, comparison: Comparison, row: dict[str, Any]) -> dict
         side = "target" if trace.tokens_of(name) is trace.target_tokens else "source"
     token = {"side": side, "position": run_of(session, side, act["query"])} if "query" in act else None
     return {"label": label, "value": significant(row["change"]), "exact": row["change"], "act": act, "token": token}
-
-
-def _stack(name: str) -> str:
-    return {"encoder": _("encoder"), "decoder": _("decoder")}[name]
-
-
-def _block(name: str) -> str:
-    """Name of a block of a layer."""
-    return {
-        "self_attention_block": _("self-attention"),
-        "cross_attention_block": _("cross-attention"),
-        "feed_forward_block": _("feed-forward"),
-    }[name]

@@ -179,11 +179,13 @@ def check_name(name: str) -> str:
 def check_explanation(name: str) -> str:
     return {
         "rows": _("The weights of each query were added up, in every head of every layer."),
-        "future": _("The largest weight that a decoder query gives to a later token."),
+        "future": _("The largest weight that a token gives to a later one, where none may."),
         "padding": _("The largest weight on padding that is not in the future."),
         "hidden": _("The largest weight on a cell that a window, or a change of the mask, hides."),
-        "fused": _("The fused kernel's output against softmax, weights and values computed step by step."),
-        "norm": _("Each norm's output against its formula in float64, from what the norm read."),
+        "fused": _(
+            "The output of each head, computed in one go by a fused kernel, against softmax and values step by step."
+        ),
+        "norm": _("The output of each norm, against its formula computed in float64 from the same input."),
     }[name]
 
 

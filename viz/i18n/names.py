@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from model.message import Message
+from viz.i18n.messages import joined
 
 if TYPE_CHECKING:
     from model.capture.trace import AttentionKind, Trace
@@ -43,6 +44,41 @@ def attention_reading(trace: Trace, kind: AttentionKind, layer: int, task: bool 
     if task:
         return Message("output looks at all of the output") if ahead else Message("output looks at earlier output")
     return Message("target looks at all of the target") if ahead else Message("target looks at earlier target")
+
+
+PARTS = {
+    "encoder": Message("encoder"),
+    "decoder": Message("decoder"),
+    "self_attention": Message("self-attention"),
+    "cross_attention": Message("cross-attention"),
+    "self_attention_block": Message("self-attention"),
+    "cross_attention_block": Message("cross-attention"),
+    "feed_forward": Message("feed-forward"),
+    "feed_forward_block": Message("feed-forward"),
+    "embedding": Message("embedding"),
+    "norm": Message("norm"),
+    "heads": Message("heads"),
+    "hidden": Message("units"),
+    "key": Message("key"),
+    "output": Message("output"),
+    "query": Message("query"),
+    "residual": Message("residual stream"),
+    "scores": Message("scores"),
+    "value": Message("value"),
+    "weights": Message("attention weights"),
+}
+
+
+def quantity_title(name: str) -> str:
+    """A quantity of a trace as people say it: "decoder.layers.1.cross_attention.weights" is "decoder layer 2,
+    cross-attention: weights". A part that has no word stays as it is called.
+    """
+    *path, quantity = name.split(".")
+    parts = [PARTS.get(part, part) for part in path]
+    if path[1:2] == ["layers"] and len(path) > 2:
+        stack, layer = parts[0], int(path[2]) + 1
+        parts[:3] = [Message("{stack} layer {layer}", stack=stack, layer=layer)]
+    return joined(": ", joined(", ", *parts), PARTS.get(quantity, quantity))
 
 
 def page_title(name: str) -> Message:

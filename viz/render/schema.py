@@ -554,6 +554,7 @@ class BadgeHeader(TypedDict):
     text: str
     passed: bool | None
     title: str
+    tensor: NotRequired[str]
 
 
 class GuessChoice(TypedDict):

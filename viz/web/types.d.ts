@@ -664,6 +664,7 @@ interface BadgeHeader {
   text: string;
   passed: boolean | null;
   title: string;
+  tensor?: string;
 }
 
 interface GuessChoice {

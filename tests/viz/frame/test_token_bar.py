@@ -161,11 +161,14 @@ def test_a_badge_says_in_how_many_attentions_it_is_true_and_what_rounding_explai
     off = Check("rows", 0.5, 1e-5, 40, "encoder.layers.0.self_attention.weights", 6, 6)
     made = badges_of_checks([two, none, off, Check("padding", 0.0, 0.0, 0)], None)
     assert [badge["passed"] for badge in made] == [True, None, False]
-    assert made[0]["text"] == "fused = explicit · 2 of 6 · 3e−7"
-    assert "3e−7; rounding allows 2e−6 (decoder.layers.1.cross_attention.heads)" in made[0]["title"]
+    assert made[0]["text"] == "fused = explicit · in 2 of 6 places · 3e−7"
+    said = "an error of 3e−7, where rounding may make 2e−6 (decoder layer 2, cross-attention: heads)."
+    assert f"Nearest to its limit: {said}" in made[0]["title"]
+    assert made[0]["tensor"] == two.tensor
     assert made[1]["text"] == "fused = explicit: cannot be checked here"
     assert made[1]["title"].startswith("There is no second way to compare with")
-    assert made[2]["text"] == "rows sum to 1 · 0.5 · encoder.layers.0.self_attention.weights"
+    assert made[2]["text"] == "rows sum to 1 · 0.5 · encoder layer 1, self-attention: attention weights"
+    assert "Farthest beyond its limit: an error of 0.5" in made[2]["title"]
 
 
 def badge(passed: bool | None) -> dict[str, Any]:
@@ -177,8 +180,8 @@ def badge(passed: bool | None) -> dict[str, Any]:
     [
         ([True] * 4, "4 checks", True),
         ([True], "1 check", True),
-        ([True, None, True], "1 of 3 checks", None),
-        ([True, None, False, True], "1 of 4 checks", False),  # what fails is said first
+        ([True, None, True], "1 of 3 checks not possible", None),
+        ([True, None, False, True], "1 of 4 checks failed", False),  # what fails is said first
         ([None], "rows sum to 1", None),  # it speaks for itself
     ],
 )

@@ -22,6 +22,7 @@ from viz.figures.figure import About, Caption
 from viz.i18n.catalogue import _
 from viz.i18n.format import enumeration
 from viz.i18n.messages import joined
+from viz.i18n.names import PARTS
 from viz.pages.training.runs import change_texts
 from viz.pages.training.start import offer_begin, waits
 from viz.render.view import view
@@ -160,21 +161,8 @@ def smoothing_name(keep: str) -> str:
 
 def part_name(path: str) -> str:
     """A module path as people say it: "decoder.layers.0.cross_attention" is "decoder 1 cross-attention"."""
-    words = {
-        "encoder": Message("encoder"),
-        "decoder": Message("decoder"),
-        "embedding": Message("embedding"),
-        "output": Message("output"),
-        "self_attention": Message("self-attention"),
-        "cross_attention": Message("cross-attention"),
-        "self_attention_block": Message("self-attention"),
-        "cross_attention_block": Message("cross-attention"),
-        "feed_forward": Message("feed-forward"),
-        "feed_forward_block": Message("feed-forward"),
-        "norm": Message("norm"),
-    }
     parts = [part for part in path.split(".") if part != "layers"]
-    return joined(" ", *(str(int(part) + 1) if part.isdigit() else words.get(part, part) for part in parts))
+    return joined(" ", *(str(int(part) + 1) if part.isdigit() else PARTS.get(part, part) for part in parts))
 
 
 def charts_of(runs: Sequence[Run], run: Run, group: str, kind: AttentionKind) -> dict[str, list[Line]]:

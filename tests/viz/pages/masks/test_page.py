@@ -44,8 +44,9 @@ def test_a_leak_is_a_red_badge_that_says_where(small):
     (badge,) = [badge for badge in component(app, "token_bar")["badges"] if not badge["passed"]]
     largest = app.session_state["session"].trace.attention("decoder").triu(1)
     layer = int(largest.amax(dim=(1, 2, 3)).argmax())
-    where = f"decoder.layers.{layer}.self_attention.weights"
+    where = f"decoder layer {layer + 1}, self-attention: attention weights"
     assert badge["text"] == f"no weight on the future · {float(largest.max()):.3g} · {where}"
+    assert badge["tensor"] == f"decoder.layers.{layer}.self_attention.weights"
 
 
 def test_other_pages_show_the_changed_model_and_compute_nothing_for_it(small, monkeypatch):
