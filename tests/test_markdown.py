@@ -35,7 +35,7 @@ UNDERSTOOD = {
     ("viz/pages/feed_forward/page.py", "sentence"): "of beside_pin",
     ("viz/pages/feed_forward/page.py", "in_language(summary)"): "numbers",
     (
-        "viz/pages/lessons/strip.py",
+        "viz/pages/lessons/question.py",
         "reaction(question, answer, verdict, guess)",
     ): "numbers, and options through literal",
     ("viz/pages/lessons/strip.py", "markdown(step.paragraphs)"): "text through literal, addresses through quote",

@@ -38,6 +38,7 @@ from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
 from viz.i18n.format import as_sentence, count_text, duration, literal, page_name
 from viz.pages.lessons import joining, notes, trained_state, worksheet
+from viz.pages.lessons import steps as lesson_steps
 from viz.pages.lessons import strip as lesson_strip
 from viz.pages.lessons.shelf import lesson_named
 from viz.render.view import FigureView
@@ -114,7 +115,7 @@ def main() -> None:
         return
     session.browser = browsers.browser()
     joining.begin(session)
-    lesson_strip.begin(session)
+    lesson_steps.begin(session)
     session.rerun_requested = False
     here = checkpoints.all_places(session)
     class_view.follow(session, shown_model.model_names(here), chosen)
@@ -215,7 +216,7 @@ def menu_words(session: Session) -> dict[str, str]:
         "classes": _("Others follow what you show, by a code or a link, and answer the questions of a lesson"),
         "print": _("Print"),
         "save": _("Save this page"),
-        "lesson": _("Save this lesson") if lesson_strip.Part.LESSON in st.query_params else "",
+        "lesson": _("Save this lesson") if lesson_steps.Part.LESSON in st.query_params else "",
         "lesson_explanation": _(
             "One HTML file with all its steps and figures, whose questions answer without a network"
         ),
@@ -251,7 +252,7 @@ def arrange(session: Session, model: TextModel, page: str, trained: bool) -> Non
     with session.lock:
         show_notice(session)
     session.address.sync()
-    lesson_strip.follow(page)
+    lesson_steps.follow(page)
     session.live_regions = []
     texts.say(session, model)
     # First of all: what it imports takes a while, once. Not by the navigation's own run(): that works only in a run of
@@ -395,7 +396,7 @@ def file_of(session: Session, kind: str, code: python_code.PageCode) -> str:
     if kind == "notebook":
         views = [each for each in session.views.values() if isinstance(each, FigureView)]
         return json.dumps(python_code.notebook(code, views), ensure_ascii=False)
-    lesson = lesson_named(session.address.get(lesson_strip.Part.LESSON) or "")
+    lesson = lesson_named(session.address.get(lesson_steps.Part.LESSON) or "")
     if lesson is None:
         return ""
     from viz.frame.lesson_file import lesson_file

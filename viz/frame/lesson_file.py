@@ -23,7 +23,9 @@ from viz.i18n.catalogue import _, speaking
 from viz.i18n.errors import translate_error
 from viz.i18n.format import as_sentence, formula_in_language, in_turn
 from viz.i18n.messages import in_language
-from viz.pages.lessons.strip import markdown, option_name, reaction, state_of
+from viz.pages.lessons.question import option_name, reaction
+from viz.pages.lessons.step_text import markdown
+from viz.pages.lessons.steps import state_of
 from viz.render.document import Document, DrawnView
 from viz.render.view import FigureView
 

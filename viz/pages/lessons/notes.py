@@ -10,7 +10,8 @@ import streamlit as st
 from viz.components.registry import component
 from viz.i18n.catalogue import _, language
 from viz.pages.lessons.shelf import lesson_named
-from viz.pages.lessons.strip import Part, number_of, paragraphs_data
+from viz.pages.lessons.step_text import paragraphs_data
+from viz.pages.lessons.steps import Part, number_of
 
 if TYPE_CHECKING:
     from model.lessons.lesson import Lesson

@@ -14,7 +14,7 @@ from model.inference.text_model import TextModel
 from viz.i18n.catalogue import _, language
 from viz.i18n.errors import translate_error
 from viz.i18n.format import as_sentence, literal
-from viz.pages.lessons import joining, strip, worksheet
+from viz.pages.lessons import joining, steps, worksheet
 from viz.pages.lessons.shelf import lessons
 from viz.state.session import Key, current_session
 from viz.ui.parts import Views, no_views
@@ -54,12 +54,12 @@ def line(lesson: Lesson) -> None:
     """A lesson of the list: opened by its title, and printed as a worksheet."""
     row = st.container(key=f"lesson_{lesson.name}", horizontal=True, vertical_alignment="center")
     with row.container(gap=None):
-        opened = partial(strip.open_step, lesson, 0)
+        opened = partial(steps.open_step, lesson, 0)
         st.button(literal(lesson.title), key=f"open_{lesson.name}", type="tertiary", on_click=opened)
         about = _("{minutes} min · {steps} steps · {model} · {level}")
         if lesson.minutes > SHORT:
             about = _("{minutes} min in class · {steps} steps · {model} · {level}")
         words = {"minutes": lesson.minutes, "level": lesson.level, "steps": len(lesson.steps)}
         st.caption(literal(about.format(**words, model=lesson.model)))
-    sheet = urlencode({strip.Part.LESSON: lesson.name, worksheet.ADDRESS: "1", Key.LANGUAGE: language()})
+    sheet = urlencode({steps.Part.LESSON: lesson.name, worksheet.ADDRESS: "1", Key.LANGUAGE: language()})
     row.link_button(_("Worksheet"), f"lessons?{sheet}", type="tertiary")

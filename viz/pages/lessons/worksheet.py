@@ -14,8 +14,9 @@ from viz.i18n.catalogue import _, language
 from viz.i18n.errors import translate_error
 from viz.i18n.format import as_sentence, page_name
 from viz.i18n.messages import in_language, labelled
+from viz.pages.lessons.question import alike, option_name
 from viz.pages.lessons.shelf import lesson_named
-from viz.pages.lessons.strip import Part, alike, option_name, state_of
+from viz.pages.lessons.steps import Part, state_of
 from viz.state import shown_model
 from viz.state.session import Key
 

@@ -18,7 +18,7 @@ from tests.model.lessons.test_lesson import HEAD
 from viz.pages.lessons import worksheet
 from viz.pages.lessons.notes import notes_data
 from viz.pages.lessons.shelf import FOLDER, lesson_named
-from viz.pages.lessons.strip import Part, alike, prose
+from viz.pages.lessons.steps import Part
 from viz.state import training
 from viz.state.session import Key
 
@@ -120,18 +120,6 @@ def test_a_lesson_that_is_not_here_is_said():
     assert "a lesson that is not here" in app.warning[0].value
 
 
-@pytest.mark.parametrize(
-    ("text", "markdown"),
-    [
-        ("by 1/√d_k, so", r"by 1/$\sqrt{d_{k}}$, so"),
-        ("d_model is 256", r"$d_{\mathrm{model}}$ is 256"),
-        ("$x$ bad_key", r"\$x\$ bad_key"),
-    ],
-)
-def test_widths_in_a_lessons_text_are_formulas_and_nothing_else_is(text, markdown):
-    assert prose(text) == markdown
-
-
 def test_the_notes_have_the_minutes_of_each_step():
     notes = "```notes\nminutes: 4\n\nAsk *first*.\n```\n"
     state = "```state\n/attention\n```\n"
@@ -166,13 +154,6 @@ def test_a_worksheet_has_at_most_three_figures_and_their_states():
     printed = worksheet.worksheet_data(lesson_named("attention-seen"), [])["figures"]
     assert all("model=eng-cmn" in each["address"] and "lesson" not in each["address"] for each in printed)
     assert printed[0]["what"] == "cross-attention · head 6 of layer 3"
-
-
-def test_numbers_that_are_compared_have_one_unit_and_as_many_decimals():
-    assert alike([0.00116, 7.6e-4]) == ["0.00116", "0.00076"]
-    assert alike([12.34, 0.5]) == ["12.3", "0.5"]
-    assert alike([0.993, -0.01]) == ["0.993", "−0.010"]
-    assert alike([0.0, 0.0]) == ["0", "0"]
 
 
 def test_a_step_trains_its_model_and_the_end_of_the_lesson_frees_it(tmp_path, monkeypatch):

@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-import re
-
-import pytest
-from markdown_it import MarkdownIt
-
 from model.lessons.check import check_folder
-from model.lessons.lesson import Paragraph, Span
 from model.lessons.state import PAGES
 from tests.app_reading import opened, sound, type_in
 from tests.model.lessons.test_lesson import HEAD, STATE
 from viz.frame import app as frame
 from viz.i18n.catalogue import speaking
 from viz.pages.lessons.shelf import BOX, FOLDER, lesson_named, lessons
-from viz.pages.lessons.strip import markdown
 from viz.state.sampling_sliders import slider_values
 from viz.state.session import Key
 
@@ -58,25 +51,6 @@ def test_a_folder_of_ones_own_is_in_the_list_with_what_is_wrong_in_it(tmp_path, 
     assert "bad.en.md, line 7" in app.warning[0].value
     monkeypatch.setenv(FOLDER, str(tmp_path / "none"))
     assert [str(each) for each in lessons()[1]] == ["none is no folder of lessons"]
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "<img src=x>",
-        "![p](https://x.org/a.png)",
-        "[x](javascript:alert(1))",
-        "$a$ :red[x] :material/home:",
-        "a *b* `c`",
-    ],
-)
-def test_text_is_literal_where_streamlit_reads_it(text):
-    shown = markdown([Paragraph((Span(text), Span(text, "strong"), Span(text, "link", "https://x.org/a(b)")))])
-    inline = MarkdownIt("commonmark", {"html": True}).parse(shown)[1]
-    assert {part.type for part in inline.children} <= {"text", "strong_open", "strong_close", "link_open", "link_close"}
-    links = [part.attrGet("href") for part in inline.children if part.type == "link_open"]
-    assert links == ["https://x.org/a%28b%29"]
-    assert not re.search(r"(?<!\\)\$|:red|:material/", shown)
 
 
 def test_a_lesson_is_opened_guessed_and_left():

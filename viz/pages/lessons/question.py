@@ -1,0 +1,254 @@
+"""Question of a step: how it is asked and hinted at, and what is said to a guess."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING
+
+import streamlit as st
+
+from model.message import Message
+from viz.i18n.catalogue import _
+from viz.i18n.errors import translate_error
+from viz.i18n.format import as_sentence, in_turn, literal, sides, significant, token_code, token_sign
+from viz.i18n.messages import in_language
+from viz.pages.lessons.class_bars import bars
+from viz.pages.lessons.step_text import prose
+from viz.pages.lessons.steps import Part, state_of
+from viz.render.grouping import first_of
+from viz.state import training
+from viz.state.class_sessions import CLASS_SESSIONS, Answers
+from viz.state.session import Key, Session, current_session
+from viz.state.token_groups import merged
+
+if TYPE_CHECKING:
+    from model.lessons.lesson import Lesson
+    from model.lessons.light import Light
+    from model.lessons.questions import Answer, Question
+    from model.lessons.state import Subject
+
+FINDABLE = ("cell", "step")  # kinds of question that a click in a figure answers; heads are chosen on the page
+HINTS = 3  # a nudge, a suggestion, the answer
+
+
+@dataclass
+class Progress:
+    """Progress in one lesson. hints: how many are shown, by step. first: whether the first guess was right, by step."""
+
+    lesson: str
+    hints: dict[int, int] = field(default_factory=dict)
+    first: dict[int, bool] = field(default_factory=dict)
+
+
+def progress(lesson: Lesson) -> Progress:
+    """Progress in this lesson; that in another is forgotten."""
+    known: Progress | None = st.session_state.get(Part.PROGRESS)
+    if known is None or known.lesson != lesson.name:
+        known = st.session_state[Part.PROGRESS] = Progress(lesson.name)
+    return known
+
+
+def show_question(session: Session, lesson: Lesson, number: int, question: Question) -> tuple[str, Light | None]:
+    """The question of the text that is there, answered by the model that is shown; then hints. The question in words,
+    "" where it cannot be asked, and the place of its answer once that is shown.
+    """
+    from model.lessons.state import Subject
+
+    now = session.current
+    live = training.training(session) if session.training.step is not None else None
+    subject = Subject(now.model, now.trace, now.source, now.target, live.current if live else None)
+
+    def words_and_answer() -> tuple[Message, Answer]:
+        return question.wording(subject), question.answer(subject)
+
+    try:
+        made_of = now.trace, question, session.training.step
+        sentence, answer = session.cached("lesson_question", made_of, words_and_answer)
+    except ValueError as error:  # another model, or a text that is too short for it
+        st.info(as_sentence(translate_error(error)))
+        return "", None
+    wanted = state_of(lesson, number).parameters.get(Key.MODEL, lesson.model)
+    if live is None and now.model.name != wanted:
+        other = _("The lesson was written for {model}; {name} answers here.")
+        st.caption(other.format(model=literal(wanted), name=literal(now.model.name)))
+    words = in_language(sentence.replacing("▁", "·"))
+    st.markdown(f"**{prose(words)}**")
+    # What a change does is asked of the step's own state: the reader may make it before the guess, and after it.
+    of = now.model.name, session.traced, () if question.kind == "change" else session.what_if.changes
+    ask_class(session, (lesson.name, number, of), lesson.title, sentence, answer)
+    key = f"guess_{lesson.name}_{number}_{hash(of)}"
+    guess = ask(question, answer, subject, key)
+    for view in bars(session):
+        view()
+    if guess is not None:
+        CLASS_SESSIONS.answer(session, (lesson.name, number, of), guess)
+    known = progress(lesson)
+    hints = known.hints.get(number, 0)
+    verdict = None if guess is None else answer.judge(guess)
+    if guess is not None or hints == HINTS:
+        if verdict is not None:
+            known.first.setdefault(number, verdict and not hints)
+        st.markdown(reaction(question, answer, verdict, guess))
+    for hint in question.hints[:hints]:
+        st.caption(prose(hint))
+    if hints < HINTS and not verdict:
+        label = _("Show me") if hints == HINTS - 1 else _("Hint")
+        st.button(label, key="lesson_hint", type="tertiary", on_click=partial(known.hints.update, {number: hints + 1}))
+    return words, light_of(question, answer, subject) if hints == HINTS else None
+
+
+def light_of(question: Question, answer: Answer, subject: Subject) -> Light | None:
+    """Place of an answer in the figures of the page; none of a cell while another head is the large one."""
+    from model.lessons.questions import light
+
+    place = light(question, answer, subject)
+    if place is None or place.kind != "cell":
+        return place
+    session = current_session()
+    kind, layer, head, _query = question.place(subject)
+    chosen = session.fit_selection(*subject.maps(kind), 1)
+    current = session.address.get(Key.KIND) or subject.attentions[-1]
+    return place if (current, chosen.layer, chosen.head) == (kind, layer, head) else None
+
+
+def ask_class(session: Session, key: tuple[str, int, object], title: str, sentence: Message, answer: Answer) -> None:
+    """Put the question before the class, where this window teaches one."""
+    words = in_language(sentence.replacing("▁", "·"))
+    options = tuple(option_name(each) for each in answer.options)
+    CLASS_SESSIONS.put_question(session, key, Answers(title, key[1] + 1, words, options, answer.right))
+
+
+def ask(question: Question, answer: Answer, subject: Subject, key: str) -> int | float | None:
+    """The reader's guess, by its number or as a number; None: there is none yet."""
+    if question.kind == "step":
+        return _found_step(key)
+    if not answer.options:
+        value = st.number_input(_("Your guess"), value=None, min_value=0.0, key=key, width=160)
+        return None if value is None else float(value)
+    if question.kind == "head":
+        return _chosen_head(question, answer, subject, key)
+    if question.kind == "cell":
+        _offer_cell(question, answer, subject, key)
+    return st.pills(
+        _("Your guess"),
+        range(len(answer.options)),
+        format_func=lambda place: literal(option_name(answer.options[place])),
+        key=key,
+        label_visibility="collapsed",
+    )
+
+
+def option_name(option: str) -> str:
+    """An option in the language in use, or a token as it is shown everywhere."""
+    return in_language(option) if isinstance(option, Message) else token_sign(option)
+
+
+def _chosen_head(question: Question, answer: Answer, subject: Subject, key: str) -> int | None:
+    """Head that is chosen on the page, once the reader says that it is the one."""
+    layers, heads = subject.maps(question.attention or subject.attentions[-1])
+    chosen = current_session().fit_selection(layers, heads, 1)
+    place = chosen.layer * heads + chosen.head
+    label = _("It is {head}").format(head=in_language(answer.options[place]))
+    st.button(literal(label), key="lesson_pick", on_click=partial(st.session_state.__setitem__, key, place))
+    value: int | None = st.session_state.get(key)
+    return value
+
+
+def _found_step(key: str) -> int | None:
+    """Step that is written, or pressed in a curve, or at which the film stands, once the reader says that it is it."""
+    row = st.container(horizontal=True, vertical_alignment="bottom")
+    value: int | None = row.number_input(_("Your guess"), value=None, min_value=0, step=1, key=key, width=160)
+    step = st.session_state.get(Part.PLACE, {}).get("step")
+    if step is None:
+        st.caption(_("Write it, press the curve there, or lead the film to it."))
+    else:
+        label = _("It is step {step}").format(step=f"{step:,}")
+        row.button(label, key="lesson_pick", on_click=partial(st.session_state.__setitem__, key, step))
+    return value
+
+
+def _offer_cell(question: Question, answer: Answer, subject: Subject, key: str) -> None:
+    """Button for the cell that was clicked in the large map, where that is of the question's head."""
+    from model.lessons.questions import keys, numbered, queries
+
+    place, session = st.session_state.get(Part.PLACE, {}), current_session()
+    kind, layer, head, _query = question.place(subject)
+    chosen = session.fit_selection(*subject.maps(kind), 1)
+    if not {"row", "column"} <= place.keys() or (chosen.layer, chosen.head) != (layer, head):
+        st.caption(_("Press the cell in the large map, or choose it here."))
+        return
+    names = numbered(queries(subject, kind)), numbered(keys(subject, kind))
+    groups = [merged(session).get(side) for side in sides(subject.trace, kind)]
+    row, column = (first_of(each, place[name]) for each, name in zip(groups, ("row", "column"), strict=True))
+    if not (row < len(names[0]) and column < len(names[1])):
+        return
+    cell = f"{names[0][row]} → {names[1][column]}"
+    number = answer.options.index(cell) if cell in answer.options else None
+    label = _("It is {head}").format(head=option_name(cell))
+    pick = partial(st.session_state.__setitem__, key, number)
+    st.button(literal(label), key="lesson_pick", on_click=pick, disabled=number is None)
+    if number is None:
+        st.caption(_("Its weight is not among the {count} largest.").format(count=len(answer.options)))
+
+
+def judged(question: Question, answer: Answer, verdict: bool | None, guess: float | None) -> str:
+    """Whether a guess is right; "" where nothing is judged. Of a head it is said which: another one may be chosen on
+    the page by now.
+    """
+    if verdict is None:
+        return ""
+    if question.kind != "head" or guess is None:
+        return _("Right.") if verdict else _("Not so.")
+    words = _("Right: {head}.") if verdict else _("Not so: {head}.")
+    return words.format(head=literal(option_name(answer.options[int(guess)])))
+
+
+def reaction(question: Question, answer: Answer, verdict: bool | None, guess: float | None = None) -> str:
+    """What is said to a guess: whether it is right, then the numbers of the model, and why nothing is scored."""
+    numbers = _numbers(question, answer, judged(question, answer, verdict, guess))
+    return in_turn(numbers, "" if answer.right is not None else undecided(question))
+
+
+def undecided(question: Question) -> str:
+    """Why no guess is scored: the model does not decide."""
+    if question.kind == "change":
+        return _("The two differ by less than 5 %, too little for “up”, “down” or “the same”: no guess is scored.")
+    return _("The best two differ by less than 5 %: the model does not decide it, and no guess is scored.")
+
+
+def _numbers(question: Question, answer: Answer, words: str) -> str:
+    if question.kind == "step":
+        return in_turn(words, _("It is step {step}.").format(step=f"{answer.measures[0]:,.0f}"))
+    if not answer.options:
+        value = f"{answer.measures[0]:,.0f}" if question.counts else significant(answer.measures[0])
+        return in_turn(words, _("It is {value}.").format(value=value))
+    if question.of == "translation":
+        before, after = map(token_code, answer.texts)
+        if answer.texts[0] == answer.texts[1]:
+            return in_turn(words, _("With the change as without it the model writes {text}").format(text=before))
+        both = _("Without the change the model writes {before}, with it {after}")
+        return in_turn(words, both.format(before=before, after=after))
+    if question.kind == "change":
+        first, second = alike(answer.measures)
+        return in_turn(words, _("It was {before} and becomes {after}.").format(before=first, after=second))
+    order = sorted(range(len(answer.options)), key=lambda place: answer.measures[place], reverse=question.most)[:3]
+    numbers = alike([answer.measures[place] for place in order])
+    best = (f"{_option_code(answer.options[place])} {number}" for place, number in zip(order, numbers, strict=True))
+    return in_turn(words, " · ".join(best))
+
+
+def _option_code(option: str) -> str:
+    """An option in a sentence, where a token, of one sign perhaps, stands apart from the rest."""
+    return literal(option_name(option)) if isinstance(option, Message) else token_code(option)
+
+
+def alike(values: Sequence[float]) -> list[str]:
+    """Numbers to be compared: with the same unit and as many decimals, so that the largest has three digits."""
+    largest = max(map(abs, values))
+    if not 1e-6 <= largest < 1e6:
+        return [significant(value) for value in values]
+    decimals = max(0, 2 - math.floor(math.log10(largest)))
+    return [f"{value:.{decimals}f}".replace("-", "−") for value in values]

@@ -1,0 +1,74 @@
+"""Text of a step as Markdown, which shows it as it is, and as values for the browser."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from viz.i18n.format import literal, token_code
+from viz.pages.lessons.steps import Part
+
+if TYPE_CHECKING:
+    from model.lessons.lesson import Paragraph
+
+# Widths of vectors, as the paper calls them.
+FORMULAS = {
+    "d_k": "$d_{k}$",
+    "√d_k": r"$\sqrt{d_{k}}$",
+    "d_v": "$d_{v}$",
+    "d_model": r"$d_{\mathrm{model}}$",
+    "√d_model": r"$\sqrt{d_{\mathrm{model}}}$",
+    "d_ff": r"$d_{\mathrm{ff}}$",
+}
+WIDTH = re.compile(rf"((?<![A-Za-z0-9_])(?:{'|'.join(sorted(FORMULAS, reverse=True))})(?![A-Za-z0-9_]))")
+SIGNS = {"strong": "**", "emphasis": "*", "": "", "link": ""}
+
+
+def paragraphs_data(paragraphs: Sequence[Paragraph]) -> list[dict[str, Any]]:
+    """Paragraphs as values: text and style of each span."""
+    return [
+        {"number": each.number, "spans": [[span.content, str(span.style)] for span in each.spans]}
+        for each in paragraphs
+    ]
+
+
+def markdown(paragraphs: Sequence[Paragraph]) -> str:
+    """Text of a step as Markdown that shows it as it is, with its emphasis, code and links alone."""
+    lines = []
+    for paragraph in paragraphs:
+        text = "".join(_span(span.content, span.style, span.address) for span in paragraph.spans)
+        mark = f"{paragraph.number}." if paragraph.number else "-"
+        lines.append(f"\n{text}\n" if paragraph.number is None else f"{mark} {text}\n")
+    return "".join(lines)
+
+
+def _span(text: str, style: str, address: str) -> str:
+    if style == "code":
+        return token_code(text)
+    inner = text.strip(" ")
+    if not inner:
+        return " " if text else ""
+    before, after = " " * (text[0] == " "), " " * (text[-1] == " ")
+    words = f"{SIGNS[style]}{prose(inner)}{SIGNS[style]}"
+    if address:
+        words = f"[{words}]({_target(address)})"
+    return f"{before}{words}{after}"
+
+
+def prose(text: str) -> str:
+    """Text as Markdown that shows it as it is, with widths such as √d_k as formulas."""
+    first, *others = WIDTH.split(text)  # what stands between widths, and these, in turn
+    words = literal(first) if first else ""
+    for width, rest in zip(others[::2], others[1::2], strict=True):
+        space = " " if rest.startswith(" ") else ""
+        words += FORMULAS[width] + space + (literal(rest) if rest else "")
+    return words
+
+
+def _target(address: str) -> str:
+    """Address of a link, without signs that end it: of a lesson of its folder, of a page, of another site."""
+    if address.endswith(".md") and "/" not in address:
+        return f"lessons?{Part.LESSON}={quote(address.partition('.')[0])}"
+    return quote(address.removeprefix("/"), safe=":/?&=%#~+,;@-._")
