@@ -87,8 +87,8 @@ class TeacherScreen(TypedDict):
     """What a teacher's browser alone knows of what it shows, for those who follow.
 
     figure: key of the figure that is presented, "": it has none. place: its number among those of the page, from 0; −1:
-    none is presented. blank: the window is. pointer: unit, x and y in that figure, see present.js; empty: there is
-    none. step: at which the film of a training stands; None: at the newest.
+    none is presented. blank: the window is. pointer: unit, x and y in that figure, see present_pointer.js; empty: there
+    is none. step: at which the film of a training stands; None: at the newest.
     """
 
     figure: str

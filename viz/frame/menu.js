@@ -7,7 +7,9 @@ import { buildLink } from "../web/link.js";
 import { newPopover } from "../web/popover.js";
 import { listenToFolds } from "./explanations.js";
 import { answered, wholePage } from "./page_file.js";
-import { listen, nearestFigure, present } from "./present.js";
+import { listen, present } from "./present.js";
+import { nearestFigure } from "./figures.js";
+import { listenToKeys } from "./present_keys.js";
 import { begin } from "./tour.js";
 
 /** @type {Record<string, string>} */
@@ -146,6 +148,7 @@ export default function ({ data, parentElement, setTriggerValue }) {
   write(root.heading, words.theme);
   THEMES.forEach((name, index) => write(root.themes.children[index], words[name]));
   listen(words);
+  listenToKeys();
   listenToFolds();
   write(root.present, words.present);
   root.present.title = words.presenting;

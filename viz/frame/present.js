@@ -1,10 +1,12 @@
 // Presenting: one figure of the page alone in the window, in type that is read from the last row; beside it the text of a
-// lesson's step, where one is open. Begun from the menu, the lesson, or by a double click on a figure. Arrows, page keys and a
-// clicker lead to the next figure, in a lesson to its next step; space plays a film, B blanks, L is a pointer, Esc ends. A window that
-// follows a teacher's presents what that does, and shows its pointer.
+// lesson's step, where one is open. Begun from the menu, the lesson, or by a double click on a figure; its keys: present_keys.js.
+// A window that follows a teacher's presents what that does, and shows its pointer.
 
 import { bus } from "../web/bus.js";
-import { element, prose, write, zoomOf } from "../web/elements.js";
+import { element, write } from "../web/elements.js";
+import { area, figures, figureWith, keyOf, mainFigure, namedFigure, rootIn } from "./figures.js";
+import { movePointer, pointAt, pointer, removePointer, togglePointer } from "./present_pointer.js";
+import { showText } from "./present_text.js";
 import { uncoverPage } from "./sidebar.js";
 
 const ZOOM = 1.85; // of the page's 13 pixels to 24
@@ -13,7 +15,6 @@ const LOW = 800; // pixels of a window in which a large map's words are no large
 const LEAST = 1; // of a figure that is too high otherwise
 const MOST = 3.6; // of one that is low
 const PHONE = "(max-width: 640px)"; // no wider: a figure has the size that it has on the page, and is seen whole
-const HELD = "(max-width: 640px), (max-height: 500px)"; // in a hand, as in frame.css: a text is not read from the last row
 const FULL = 0.7; // of the window, from which a figure is not low
 const TRIES = 7; // of zooms until one fits
 const MARGIN = 24; // beside a figure, in pixels of the screen
@@ -23,22 +24,11 @@ const PATIENCE = 20_000; // of such looks
 const NAMED = 2000; // milliseconds of looks for the figure that a lesson names
 const RETURNS = 1000; // milliseconds in which a page has its heights again
 const SAYS = 2500; // how long a sentence about the last figure stays
-const NEVER = new Set([ // components that are no figure
-  "field", "bar", "lead", "strip", "muted", "menu_of_page", "lesson_acts", "progress_bar", "class_strip", "class_bars", "figure",
-]);
-const NEXT = new Set(["ArrowRight", "PageDown", "Enter", "n"]);
-const BEFORE = new Set(["ArrowLeft", "PageUp", "Backspace", "p"]);
-const BLANK = new Set(["b", "B"]);
-const POINTER = new Set(["l", "L", "."]);
 
 /** @type {HTMLElement | null} */
 let shown = null; // the container of the presented figure
 /** @type {HTMLElement | null} */
 let bar = null; // there while something is presented
-/** @type {HTMLElement | null} */
-let text = null; // of a lesson's step
-/** @type {HTMLElement | null} */
-let dot = null; // that follows the pointer
 /** @type {Record<string, string>} */
 let words = {};
 let waiting = 0; // for the figure of a page that is being made
@@ -49,62 +39,9 @@ let focused = null; // before something was presented
 /** @type {{ figure: HTMLElement, top: number } | undefined} */
 let begunAt; // the figure, and where it was in the window
 let number = -1; // of the presented figure, among those of the page
-/** @type {number[]} */
-let spot = []; // of the pointer, see spotAt
 
 const page = () => document.documentElement;
 export const presenting = () => bar !== null;
-
-// The component's element in a container of the page, or undefined.
-/** @param {Element} container @returns {any} */
-export const rootIn = (container) => [...container.querySelectorAll("*")].map((each) => each.shadowRoot?.querySelector(".vitrine")).find(Boolean);
-
-/** @param {Element} container */
-function isFigure(container) {
-  if (container.closest('.st-key-input_bar, .st-key-lesson, [data-stale="true"]')) return false;
-  if (container.querySelector(".stPlotlyChart")) return true;
-  const root = rootIn(container);
-  return Boolean(root) && root.classList.length > 1 && ![...root.classList].some((name) => NEVER.has(name));
-}
-
-/** @returns {HTMLElement[]} */
-const figures = () => [.../** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll(".stMain .stElementContainer"))].filter(isFigure);
-
-/** @param {HTMLElement} figure */
-const area = (figure) => figure.offsetWidth * figure.offsetHeight;
-
-// The figure that a lesson's step is about.
-const namedFigure = () => {
-  const here = figures().filter(area);
-  return bus.lesson?.figures.map((key) => here.find((each) => keyOf(each).startsWith(key))).find(Boolean);
-};
-
-// The figure that a page is about: the one that a lesson names, its large one, else the one that takes most room.
-export const mainFigure = () => {
-  const named = namedFigure();
-  if (named) return named;
-  const all = figures().sort((one, other) => area(other) - area(one));
-  return all.find((each) => rootIn(each)?.shown?.header?.large) ?? all[0];
-};
-
-// How far a figure is above or below the middle of the window; 0 where it is there.
-/** @param {HTMLElement} figure */
-function fromMiddle(figure) {
-  const { top, bottom } = figure.getBoundingClientRect();
-  return Math.max(top - innerHeight / 2, 0, innerHeight / 2 - bottom);
-}
-
-// The figure that one looks at: the nearest to the middle of the window, of those beside each other the largest.
-export const nearestFigure = () =>
-  figures().filter(area).sort((one, other) => fromMiddle(one) - fromMiddle(other) || area(other) - area(one))[0];
-
-// The figure whose menu this root of a component has: its own container, or the chart beside it.
-/** @param {ShadowRoot | undefined} root @returns {HTMLElement | undefined} */
-function figureWith(root) {
-  const own = /** @type {HTMLElement | undefined} */ (root?.host.closest(".stElementContainer") ?? undefined);
-  if (!own || isFigure(own)) return own;
-  return figures().find((each) => root?.host.closest(":has(.stPlotlyChart)")?.contains(each));
-}
 
 function leave() {
   document.querySelectorAll("[data-presented]").forEach((each) => each.removeAttribute("data-presented"));
@@ -154,7 +91,7 @@ function zoom(factor) {
   page().dataset.presenting = String(factor);
   page().style.setProperty("--presenting", String(factor));
   window.dispatchEvent(new Event("resize"));
-  if (led && bus.screen) pointAt(bus.screen.pointer);
+  if (led && bus.screen) pointAt(bus.screen.pointer, shown);
 }
 
 const most = () => (matchMedia(PHONE).matches ? LEAST : MOST);
@@ -172,7 +109,7 @@ function fit(figure, tries) {
     if (!tries || next === factor || fits) {
       figure.style.marginTop = `${Math.max(0, (room - high) / 2) / factor}px`;
       delete figure.dataset.tooHigh;
-      if (led && bus.screen) pointAt(bus.screen.pointer);
+      if (led && bus.screen) pointAt(bus.screen.pointer, shown);
       return;
     }
     if (high > room) figure.dataset.tooHigh = String(factor);
@@ -183,7 +120,7 @@ function fit(figure, tries) {
 
 // The next figure of the page, or the one before; the last says that it is.
 /** @param {number} by */
-function step(by) {
+export function step(by) {
   const all = figures();
   const at = all.indexOf(/** @type {HTMLElement} */ (shown));
   const next = all[at < 0 ? 0 : Math.max(0, Math.min(all.length - 1, at + by))];
@@ -193,54 +130,12 @@ function step(by) {
 
 // In a lesson its next step, else the next figure.
 /** @param {number} by */
-function lead(by) {
+export function lead(by) {
   const { lesson } = bus;
   if (!lesson) return step(by);
   const wanted = lesson.step + by;
   if (wanted < 0 || wanted >= lesson.count) return say(by > 0 ? words.lastStep : words.firstStep);
   lesson.go(wanted);
-}
-
-// The text of the lesson's step, as elements: what it says is never read as markup.
-function showText() {
-  const { lesson } = bus;
-  page().toggleAttribute("data-presenting-text", Boolean(bar && lesson));
-  if (!bar || !lesson) {
-    text?.remove();
-    text = null;
-    return;
-  }
-  text ??= document.body.appendChild(element("div", "presented_text"));
-  const said = element("div", "said");
-  text.replaceChildren(said);
-  said.append(element("h2", "title", lesson.title));
-  for (const { number, spans } of lesson.paragraphs) {
-    const line = said.appendChild(element("p", number === null ? "line" : "line item"));
-    if (number !== null) line.append(element("span", "mark", number ? `${number}.` : "•"));
-    for (const [content, style] of spans) line.append(prose(TAGS[style] ?? "span", content));
-  }
-  if (lesson.question) {
-    const question = text.appendChild(prose("p", lesson.question));
-    question.className = "line question";
-  }
-  const markMore = () => said.classList.toggle("more", said.scrollTop + said.clientHeight < said.scrollHeight - 2);
-  said.addEventListener("scroll", markMore, { passive: true });
-  said.scrollTo(0, 0);
-  said.tabIndex = 0; // it scrolls, and the question stays
-  const [most, least] = matchMedia(HELD).matches ? [19, 16] : [30, 24];
-  fewer(text, most, least);
-  markMore();
-}
-
-/** @type {Record<string, "strong" | "em" | "code">} */
-const TAGS = { strong: "strong", emphasis: "em", code: "code" };
-
-// Type of this many pixels, or of fewer, until the text fits.
-/** @param {HTMLElement} node @param {number} size @param {number} least */
-function fewer(node, size, least) {
-  node.style.fontSize = `${size}px`;
-  const said = /** @type {Element} */ (node.firstElementChild);
-  if (size > least && said.scrollHeight > said.clientHeight) fewer(node, Math.max(least, size - 2), least);
 }
 
 // The figure of the page that comes, once it is there: the page is laid out behind a cover until then.
@@ -274,7 +169,7 @@ const observer = new MutationObserver(() => {
 bus.addEventListener("present", (/** @type {any} */ event) => present(figureWith(event.detail)));
 bus.addEventListener("lesson", () => {
   if (!bar) return;
-  showText();
+  showText(bus.lesson);
   say("");
   settle();
 });
@@ -308,19 +203,16 @@ function begin() {
     part.addEventListener("click", () => own(act));
   }
   observer.observe(document.body, { childList: true, subtree: true });
-  showText();
+  showText(bus.lesson);
 }
 
 // Whoever does something himself while he is led looks around alone.
 /** @param {() => void} act */
-function own(act) {
+export function own(act) {
   if (!led) return act();
   end();
   bus.dispatchEvent(new Event("alone"));
 }
-
-/** @param {Element | null} figure */
-const keyOf = (figure) => [...(figure?.classList ?? [])].find((name) => name.startsWith("st-key-"))?.slice("st-key-".length) ?? "";
 
 // What this window presents, for those who follow it.
 /** @returns {Omit<TeacherScreen, "step">} */
@@ -328,7 +220,7 @@ export const presentation = () => ({
   figure: bar ? keyOf(shown) : "",
   place: bar ? number : -1,
   blank: page().hasAttribute("data-blank"),
-  pointer: dot ? spot : [],
+  pointer: pointer(),
 });
 
 // Present what a teacher's window does, as soon as its figure is here.
@@ -349,7 +241,7 @@ export function follow(screen, since = performance.now()) {
   bar?.classList.add("led");
   if (figure !== shown) show(figure);
   page().toggleAttribute("data-blank", screen.blank);
-  pointAt(screen.pointer);
+  pointAt(screen.pointer, shown);
 }
 
 /** @param {TeacherScreen} screen */
@@ -362,10 +254,12 @@ function figureOf({ figure, place }) {
 export function end() {
   leave();
   const last = shown;
-  for (const name of ["presenting", "blank", "presentingText", "presentingWait"]) delete page().dataset[name];
+  for (const name of ["presenting", "blank", "presentingWait"]) delete page().dataset[name];
   clearTimeout(waiting);
-  for (const each of [bar, text, dot]) each?.remove();
-  bar = text = dot = shown = null;
+  showText();
+  removePointer();
+  bar?.remove();
+  bar = shown = null;
   led = false;
   tell();
   observer.disconnect();
@@ -394,108 +288,20 @@ function comeBack(figure, since = performance.now()) {
   look();
 }
 
-// A large soft dot where the mouse is, which is seen from the last row.
-function togglePointer() {
-  dot?.remove();
-  dot = dot ? null : document.body.appendChild(element("div", "presenting_dot"));
-  spot = [];
+export function toggleBlank() {
+  page().toggleAttribute("data-blank");
   tell();
 }
 
-/** @param {PointerEvent} event */
-function movePointer({ clientX, clientY }) {
-  if (!dot || led) return;
-  dot.style.translate = `${clientX}px ${clientY}px`;
-  spot = spotAt(clientX, clientY);
+export function point() {
+  togglePointer();
   tell();
 }
 
-// Where a pointer is in the presented figure, whatever the size of that is: in cells of a map, else in shares of what is under it: the
-// canvas, a button, counted from 1, or all of the figure.
-const [CELLS, CANVAS, ALL] = [-2, -1, 0];
-
-/** @param {number} x @param {number} y */
-function spotAt(x, y) {
-  if (!shown) return [];
-  const root = rootIn(shown);
-  const inside = (/** @type {Element | undefined} */ each) => {
-    const { left, top, right, bottom } = each?.getBoundingClientRect() ?? new DOMRect();
-    return x >= left && x < right && y >= top && y < bottom;
-  };
-  const button = [...(root?.querySelectorAll("button") ?? [])].findIndex(inside);
-  const unit = button >= 0 ? button + 1 : !inside(root?.canvas) ? ALL : root.place?.wide && root.place.high ? CELLS : CANVAS;
-  const { left, top, wide, high } = areaOf(unit) ?? { left: 0, top: 0, wide: 1, high: 1 };
-  return [unit, (x - left) / wide, (y - top) / high];
-}
-
-// Where such a unit begins on the screen, and how large it is.
-/** @param {number} unit */
-function areaOf(unit) {
-  const root = shown && rootIn(shown);
-  const node = unit > 0 ? root?.querySelectorAll("button")[unit - 1] : unit === ALL ? shown : root?.canvas;
-  if (!node) return undefined;
-  const { left, top, width, height } = node.getBoundingClientRect();
-  const [zoom, { place }] = [zoomOf(node), root ?? {}];
-  if (unit !== CELLS || !place?.wide) return { left, top, wide: width || 1, high: height || 1 };
-  return { left: left + zoom * place.left, top: top + zoom * place.top, wide: zoom * place.wide, high: zoom * place.high };
-}
-
-// The dot of a teacher's pointer.
-/** @param {number[]} pointer */
-function pointAt([unit, x, y]) {
-  const area = unit === undefined ? undefined : areaOf(unit);
-  if (!area) {
-    dot?.remove();
-    dot = null;
-    return;
-  }
-  dot ??= document.body.appendChild(element("div", "presenting_dot led"));
-  dot.style.translate = `${area.left + x * area.wide}px ${area.top + y * area.high}px`;
-}
-
-function play() {
+export function play() {
   const root = shown && rootIn(shown);
   const film = [root, ...figures().map(rootIn)].find((each) => each?.querySelector(".controls .play"));
   film?.querySelector(".controls .play").click();
-}
-
-/** @type {[Set<string>, () => void][]} */
-const ACTS = [
-  [new Set(["Escape"]), end],
-  [BLANK, () => {
-    page().toggleAttribute("data-blank");
-    tell();
-  }],
-  [POINTER, togglePointer],
-  [new Set([" "]), play],
-  [NEXT, () => lead(1)],
-  [BEFORE, () => lead(-1)],
-  [new Set(["ArrowDown"]), () => step(1)],
-  [new Set(["ArrowUp"]), () => step(-1)],
-];
-
-/** @param {KeyboardEvent} event */
-function onKey(event) {
-  if (!bar || event.ctrlKey || event.metaKey || event.altKey) return;
-  const target = /** @type {Element} */ (event.composedPath()[0]);
-  if (target.matches?.("input, select, textarea")) return;
-  if (["Enter", " "].includes(event.key) && target.closest?.(".presenting_bar")) return; // its own button
-  const act = ACTS.find(([keys]) => keys.has(event.key))?.[1];
-  if (!act) return;
-  own(act);
-  event.preventDefault();
-  event.stopPropagation();
-}
-
-/** @param {MouseEvent} event */
-function onDoubleClick(event) {
-  const path = /** @type {HTMLElement[]} */ (event.composedPath());
-  if (path.some((each) => each.matches?.("button, input, select, textarea, summary, a"))) return;
-  const container = path.find((each) => each.classList?.contains("stElementContainer"));
-  if (!container || container.querySelector(".stPlotlyChart") || !container.closest(".stMain") || !isFigure(container)) return;
-  getSelection()?.removeAllRanges();
-  if (bar) own(end);
-  else present(container);
 }
 
 let listening = false;
@@ -507,9 +313,7 @@ export function listen(said) {
   bus.present = words.figure;
   if (listening) return;
   listening = true;
-  document.addEventListener("keydown", onKey, true);
-  document.addEventListener("dblclick", onDoubleClick);
-  document.addEventListener("pointermove", movePointer);
+  document.addEventListener("pointermove", (event) => !led && movePointer(event, shown) && tell());
   window.addEventListener("popstate", () => bar && end());
   window.addEventListener("resize", ({ isTrusted }) => isTrusted && bar && shown && show(shown)); // a phone is turned
 }
