@@ -32,8 +32,8 @@ HUES = """
     if (a < 40) continue;
     const near = (hue) => hue.every((part, index) => Math.abs(part - [r, g, b][index]) < 12);
     found.purple += near([150, 60, 190]);
-    found.green += near([0, 140, 110]);
-    found.blue += near([92, 124, 250]);
+    found.green += near([0, 134, 106]);
+    found.blue += near([82, 110, 223]);
   }
   return found;
 }

@@ -16,9 +16,13 @@ export const RESIDUAL = "#808296";
 // Several of a kind, in their order.
 export const SERIES = ["#e69f00", "#2a9d8f", "#8a63d2", "#cc6677", "#a0522d"];
 
-// Red, green and blue of "#rrggbb".
+// Red, green and blue of "#rrggbb", "#rgb" or "rgb(r, g, b)".
 /** @param {string} colour */
-export const channels = (colour) => [1, 3, 5].map((at) => Number.parseInt(colour.slice(at, at + 2), 16));
+export function channels(colour) {
+  if (!colour.startsWith("#")) return (colour.match(/[\d.]+/g) ?? []).slice(0, 3).map(Number);
+  const long = colour.length === 4 ? colour.replace(/\w/g, "$&$&") : colour;
+  return [1, 3, 5].map((at) => Number.parseInt(long.slice(at, at + 2), 16));
+}
 
 export const HUE = channels(ATTENTION); // one hue over the page's background, by opacity
 

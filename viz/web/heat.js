@@ -8,8 +8,9 @@ import { about, exact, significant } from "./numbers.js";
 import { hover } from "./bus.js";
 import { shown } from "./chips.js";
 import { ODD_COLOUR } from "./colours.js";
-import { FONT, MARK, ODD_PIXEL, shortened } from "./pens.js";
-import { marksOf, palette, placeOn, shade, spread } from "./scales.js";
+import { FONT, frameChosen, ODD_PIXEL, shortened } from "./pens.js";
+import { paletteOf } from "./palettes.js";
+import { marksOf, placeOn, shade, spread } from "./scales.js";
 import { cellLines, HIDDEN, largeHeight, litOf, ODD, paint, paintSoon, showTip, within } from "./plot.js";
 
 // Which label of an axis is the token at this position of its side; -1, none.
@@ -21,14 +22,13 @@ function labelAt({ places }, position, block) {
 /** @typedef {ReturnType<typeof arrange>} HeatPlace */
 
 const LOWEST = 72; // of the colour bar: room for its title
-const UNDER_TEXT = 0.62; // how strong colours are where cells hold words: these stay legible in both themes
 const NARROW = 480; // width of a figure on a phone
 const LETTERS = "✓ abc…"; // the least that a cell shows of its words, where columns can be left out for it
 const LOWEST_ROW = 16; // of such a figure: what has more rows than the window has room for is higher
 const BAR = { gap: 14, width: 10, room: 6 };
 
 // Many small cells as one picture of a pixel each, made once: a box each costs the browser a tenth of a second.
-/** @param {ShownHeat} shown @param {string[]} colours */
+/** @param {ShownHeat} shown @param {Uint32Array} colours */
 function cellsPicture({ header, values, visible }, colours) {
   const canvas = element("canvas");
   canvas.width = header.columns.labels.length;
@@ -36,26 +36,22 @@ function cellsPicture({ header, values, visible }, colours) {
   const context = contextOf(canvas);
   const image = context.createImageData(canvas.width, canvas.height);
   const pixels = new Uint32Array(image.data.buffer); // 0xAABBGGRR
-  const each = Uint32Array.from(colours, (colour) => {
-    const [r, g, b, a] = colour.slice(5, -1).split(",").map(Number);
-    return (Math.round(255 * a) << 24) | (b << 16) | (g << 8) | r;
-  });
   for (let cell = 0; cell < values.length; cell++) {
     if (visible[cell] === ODD) pixels[cell] = ODD_PIXEL;
-    else if (visible[cell] === 1 && values[cell] === values[cell]) pixels[cell] = each[shade(values[cell], header.scale)];
+    else if (visible[cell] === 1 && values[cell] === values[cell]) pixels[cell] = colours[shade(values[cell], header.scale)];
   }
   context.putImageData(image, 0, 0);
   return canvas;
 }
 
-const pictures = new WeakMap(); // of values, with the scale that each was made for
+const pictures = new WeakMap(); // of values, with the scale and the colours that each was made for
 
-/** @param {ShownHeat} view @param {string[]} colours */
+/** @param {ShownHeat} view @param {Uint32Array} colours */
 function pictureOfCells(view, colours) {
   const { low, high, floor } = view.header.scale;
   let made = pictures.get(view.values);
-  if (!made || made.low !== low || made.high !== high || made.floor !== floor) {
-    made = { low, high, floor, canvas: cellsPicture(view, colours) };
+  if (!made || made.low !== low || made.high !== high || made.floor !== floor || made.colours !== colours) {
+    made = { low, high, floor, colours, canvas: cellsPicture(view, colours) };
     pictures.set(view.values, made);
   }
   return made.canvas;
@@ -65,12 +61,12 @@ function pictureOfCells(view, colours) {
 function drawCells(pen, place, view) {
   const { header, values, visible } = view;
   const { count, gap, held, valued, x, y } = place;
-  const colours = palette(header.scale, header.texts ? UNDER_TEXT : 1);
+  const { names: colours, pixels } = paletteOf(header.scale, pen.look, Boolean(header.texts));
   const small = gap === 0 && !pen.vector;
   /** @param {number} cell */
   const hatched = (cell) => !visible[cell] || (Number.isNaN(values[cell]) && visible[cell] !== ODD);
   if (small) {
-    const picture = pictureOfCells(view, colours);
+    const picture = pictureOfCells(view, pixels);
     pen.picture(picture, [0, 0, count.columns, picture.height], x(0), y(0), x(count.columns) - x(0), y(count.rows) - y(0));
   }
   for (let row = 0; row < count.rows; row++) {
@@ -86,7 +82,7 @@ function drawCells(pen, place, view) {
       if (!held[cell]) continue;
       const [middle, centre] = [(x(column) + x(column + 1)) / 2, (y(row) + y(row + 1)) / 2];
       pen.text(held[cell], middle, centre - (valued ? FONT / 2 + 2 : 0), { align: "center", token: true });
-      if (valued) pen.text(rounded(values[cell]), middle, centre + FONT / 2 + 2, { align: "center", faint: true });
+      if (valued) pen.text(rounded(values[cell]), middle, centre + FONT / 2 + 2, { align: "center" });
     }
   }
 }
@@ -193,24 +189,20 @@ function draw(pen, place, { header, values, visible, chosen, column: chosenColum
 
   drawCells(pen, place, { header, values, visible, chosen });
   pen.frame(left, top, right - left, bottom - top, { faint: true });
-  /** @param {number} row @param {number} column @param {number} span @param {FrameStyle} style */
-  const around = (row, column, span, style) =>
-    pen.frame(x(column), y(row), x(column + span) - x(column), y(row + 1) - y(row), style);
-  if (chosen >= 0) around(chosen, 0, count.columns, { width: gap + 1, colour: MARK });
-  if (chosenColumn >= 0) {
-    const wide = x(chosenColumn + 1) - x(chosenColumn);
-    pen.frame(x(chosenColumn), top, wide, bottom - top, { width: gap + 1, colour: MARK });
-  }
+  /** @param {number} row @param {number} column @param {number} span @returns {Rect} */
+  const around = (row, column, span) => [x(column), y(row), x(column + span) - x(column), y(row + 1) - y(row)];
+  if (chosen >= 0) frameChosen(pen, ...around(chosen, 0, count.columns), gap + 1);
+  if (chosenColumn >= 0) frameChosen(pen, x(chosenColumn), top, x(chosenColumn + 1) - x(chosenColumn), bottom - top, gap + 1);
   const { tokens } = header;
   tokens?.places.forEach((token, cell) => {
     if (token < 0 || token !== lit[tokens.side]) return;
-    around(Math.floor(cell / columns.labels.length), cell % columns.labels.length, 1, { width: gap + 1, colour: MARK });
+    frameChosen(pen, ...around(Math.floor(cell / columns.labels.length), cell % columns.labels.length, 1), gap + 1);
   });
-  for (const [row, column] of framed) if (row < count.rows && column < count.columns) around(row, column, 1, { width: 3, colour: MARK });
-  if (pointed.row >= 0) around(pointed.row, pointed.column, 1, {});
+  for (const [row, column] of framed) if (row < count.rows && column < count.columns) frameChosen(pen, ...around(row, column, 1), 3);
+  if (pointed.row >= 0) pen.frame(...around(pointed.row, pointed.column, 1), {});
 
   const edge = right + BAR.gap;
-  const colours = palette(scale, header.texts ? UNDER_TEXT : 1);
+  const colours = paletteOf(scale, pen.look, Boolean(header.texts)).names;
   for (let slice = 0; slice < length; slice++) {
     const [from, to] = [y(slice / high), y(Math.min(slice + 1, length) / high)]; // on whole pixels of the screen, or gaps are seen
     pen.box(edge, from, BAR.width, to - from, colours[Math.round(255 * (1 - slice / length))]);

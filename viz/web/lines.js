@@ -6,6 +6,7 @@ import { ending, placeIn } from "./elements.js";
 import { significant } from "./numbers.js";
 import { DIFFERENCE, signedColour, strengthOf } from "./colours.js";
 import { hover } from "./bus.js";
+import { endsOf } from "./palettes.js";
 import { FONT, shortened } from "./pens.js";
 import { buildPlot, cellLines, largeHeight, litOf, paint, paintSoon, showPlot, within } from "./plot.js";
 
@@ -49,10 +50,10 @@ function alone({ header, lit = {}, pointed = {} }) {
   return {};
 }
 
-/** @param {LinesHeader} header @param {number} value @param {number} [strength] */
-function lineColour({ scale, colour }, value, strength = 1) {
+/** @param {LinesHeader} header @param {number} value @param {Look} look @param {number} [strength] */
+function lineColour({ scale, colour }, value, look, strength = 1) {
   const strong = strengthOf(value, scale);
-  if (scale.difference) return signedColour(Math.sign(value) * strong, 1, strength, DIFFERENCE);
+  if (scale.difference) return signedColour(Math.sign(value) * strong, 1, strength, endsOf(DIFFERENCE, look));
   return `rgba(${colour.join(",")},${(strength * strong).toFixed(3)})`;
 }
 
@@ -69,7 +70,7 @@ function drawLines(pen, place, view) {
   const drawn = (row, column) => {
     const cell = row * names.columns.length + column;
     if (visible[cell] !== 1 || !(strengthOf(values[cell], scale) >= FAINT)) return;
-    pen.line([[left, y("rows", row)], [right, y("columns", column)]], { colour: lineColour(header, values[cell]), width: axis ? 2.5 : 2 });
+    pen.line([[left, y("rows", row)], [right, y("columns", column)]], { colour: lineColour(header, values[cell], pen.look), width: axis ? 2.5 : 2 });
     if (axis === "rows") beside("columns", column, values[cell]);
     if (axis === "columns") beside("rows", row, values[cell]);
   };
@@ -77,7 +78,7 @@ function drawLines(pen, place, view) {
   /** @param {"rows" | "columns"} side @param {number} at @param {number} value */
   const beside = (side, at, value) => {
     const [from, to, edge] = side === "columns" ? [right, place.width - start, place.width - start - 4] : [start, left, start + 4];
-    pen.box(from, y(side, at) - high / 2, to - from, high - 1, lineColour(header, value, 0.45));
+    pen.box(from, y(side, at) - high / 2, to - from, high - 1, lineColour(header, value, pen.look, 0.45));
     if (at % every || (!scale.floor && strengthOf(value, scale) < LEAST)) return;
     pen.text(significant(value), edge, y(side, at), { align: side === "columns" ? "right" : "left" });
   };

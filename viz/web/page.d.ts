@@ -47,6 +47,15 @@ interface Behind {
 }
 
 type Hues = number[][];
+
+/** What a palette is of: a scale, which may have no title. */
+type ScaleEnds = Pick<ScaleHeader, "low" | "high"> & Partial<ScaleHeader>;
+
+/** 256 colours, as CSS has them and as pixels, 0xAABBGGRR. */
+interface Palette {
+  names: string[];
+  pixels: Uint32Array;
+}
 type Point = number[];
 type Rect = [number, number, number, number];
 /** A value, and how it is written beside an axis. */
@@ -239,6 +248,7 @@ interface LineStyle {
 /** What a plot is drawn with, on a canvas or into SVG. */
 interface Pen {
   vector?: boolean;
+  look: Look;
   background: string;
   text(words: string, x: number, y: number, style: TextStyle): void;
   box(x: number, y: number, width: number, height: number, colour: string): void;

@@ -5,10 +5,11 @@ import { unpack } from "./bytes.js";
 import { shown } from "./chips.js";
 import { contextOf, element, ending, placeIn } from "./elements.js";
 import { exact, significant } from "./numbers.js";
-import { CHANGED, channels, DIFFERENCE, HUE, ODD_COLOUR, SIGNED, signedColour } from "./colours.js";
+import { CHANGED, channels, HUE, ODD_COLOUR } from "./colours.js";
 import { hover } from "./bus.js";
-import { FONT, MARK, shortened } from "./pens.js";
-import { spread } from "./scales.js";
+import { FONT, frameChosen, ODD_PIXEL, shortened } from "./pens.js";
+import { paletteOf } from "./palettes.js";
+import { shade, spread } from "./scales.js";
 import { buildPlot, largeHeight, litOf, paintSoon, showPlot, showTip, within } from "./plot.js";
 
 /** @typedef {any} PanelPlace
@@ -26,20 +27,6 @@ const ROW = 16; // of a large figure, where it may be so high: labels stand apar
 const APART = 15; // of labels where not each row has one
 const SMALL = 3; // cells of fewer pixels are painted as one picture
 const SEEN = `rgba(${HUE.join(",")},0.42)`;
-
-// 256 colours of a panel's scale as [r, g, b, a], and the place of a value among them.
-/** @param {ScaleHeader} scale */
-function paletteOf({ low, high, difference, colour }) {
-  const hue = colour ? channels(colour) : HUE;
-  const colours = Array.from({ length: 256 }, (_, index) => {
-    const value = low + (index / 255) * (high - low);
-    if (low >= 0) return [...hue, (value - low) / (high - low)];
-    return signedColour(value, high, 0.85, difference ? DIFFERENCE : SIGNED).match(/[\d.]+/g)?.map(Number) ?? [];
-  });
-  /** @param {number} value */
-  const at = (value) => Math.max(0, Math.min(255, Math.round((255 * (value - low)) / (high - low))));
-  return { at, colours, names: colours.map((colour) => `rgba(${colour.join(",")})`) };
-}
 
 // Which token of its side a label of an axis is; -1, none.
 /** @param {LabelledAxis} axis @param {number} index */
@@ -176,21 +163,22 @@ const missing = (panel, cell) => {
 };
 
 // Cells too small for boxes, one pixel each.
-/** @param {ShownPanel} panel @param {number[]} pair */
-function pictureOf(panel, [rows, columns]) {
+/** @param {ShownPanel} panel @param {number[]} pair @param {Look} look */
+function pictureOf(panel, [rows, columns], look) {
   const { values, flags, scale } = panel;
   const canvas = element("canvas");
   canvas.width = Math.max(1, columns);
   canvas.height = Math.max(1, rows);
   const context = contextOf(canvas);
   const image = context.createImageData(canvas.width, canvas.height);
-  const palette = scale && paletteOf(scale);
+  const pixels = new Uint32Array(image.data.buffer);
+  const palette = scale && paletteOf(scale, look);
   flags.forEach((flag, cell) => {
     const seen = flag & 1 && !missing(panel, cell);
     let colour = seen ? [...HUE, 0.42] : [128, 128, 128, 0.4];
     if (!palette && flag & 2) colour = [...channels(CHANGED), seen ? 0.7 : 0.35];
-    if (palette && seen) colour = Number.isFinite(values[cell]) ? palette.colours[palette.at(values[cell])] : [...channels(ODD_COLOUR), 1];
-    image.data.set([colour[0], colour[1], colour[2], 255 * colour[3]], 4 * cell);
+    if (!palette || !seen) image.data.set([colour[0], colour[1], colour[2], 255 * colour[3]], 4 * cell);
+    else pixels[cell] = Number.isFinite(values[cell]) ? palette.pixels[shade(values[cell], scale)] : ODD_PIXEL;
   });
   context.putImageData(image, 0, 0);
   return canvas;
@@ -202,10 +190,10 @@ function drawCells(pen, place, panel, measured) {
   const { values, flags, scale } = panel;
   const [rows, columns] = count;
   if (measured < SMALL) {
-    const whole = pictureOf(panel, count);
+    const whole = pictureOf(panel, count, pen.look);
     return pen.picture(whole, [0, 0, whole.width, whole.height], left, top, columns * wide, rows * high);
   }
-  const palette = scale && paletteOf(scale);
+  const palette = scale && paletteOf(scale, pen.look);
   const gap = Math.min(wide, high) >= 7 ? 1 : 0;
   for (let row = 0; row < rows; row++) {
     for (let column = 0; column < columns; column++) {
@@ -215,7 +203,7 @@ function drawCells(pen, place, panel, measured) {
       const box = [left + column * wide, top + row * high, wide - gap, high - gap];
       if (!(flags[cell] & 1) || missing(panel, cell)) pen.hatch(...box);
       else if (!palette) pen.box(...box, SEEN);
-      else if (Number.isFinite(value)) pen.box(...box, palette.names[palette.at(value)]);
+      else if (Number.isFinite(value)) pen.box(...box, palette.names[shade(value, scale)]);
       else pen.box(...box, ODD_COLOUR);
       if (flags[cell] & 2) pen.frame(box[0] + 1.5, box[1] + 1.5, wide - gap - 2, high - gap - 2, { width: Math.min(wide, high) < 18 ? 1.2 : 2, colour: CHANGED });
     }
@@ -250,7 +238,7 @@ function drawLabels(pen, place, panel, lit, pointed) {
 function drawScale(pen, place, { scale }) {
   const { left: start, top, high, count, bar: { ends, length, below } } = place;
   const y = top + count[0] * high + 7;
-  const { names } = paletteOf(/** @type {ScaleHeader} */ (scale));
+  const { names } = paletteOf(/** @type {ScaleHeader} */ (scale), pen.look);
   for (let slice = 0; slice < length; slice += 2) pen.box(start + slice, y, 2, 6, names[Math.round((255 * slice) / length)]);
   pen.frame(start, y, length, 6, { faint: true });
   pen.text(ends[0], start, y + 15, {});
@@ -269,8 +257,8 @@ function drawPanels(pen, { places }, { header, lit = {}, pointed = {} }) {
     drawCells(pen, place, panel, Math.min(wide, high) * (window.devicePixelRatio || 1));
     pen.frame(left, top, count[1] * wide, count[0] * high, { faint: true });
     const { chosen = -1 } = panel;
-    if (chosen >= 0) pen.frame(left, top + chosen * high, count[1] * wide, high, { width: 2, colour: MARK });
-    if (panel.framed) pen.frame(left + panel.framed[1] * wide, top + panel.framed[0] * high, wide, high, { width: 2, colour: MARK });
+    if (chosen >= 0) frameChosen(pen, left, top + chosen * high, count[1] * wide, high, 2);
+    if (panel.framed) frameChosen(pen, left + panel.framed[1] * wide, top + panel.framed[0] * high, wide, high, 2);
     if (pointed.panel === index && pointed.row >= 0 && pointed.column >= 0) {
       pen.frame(left + pointed.column * wide, top + pointed.row * high, wide, high, {});
     }

@@ -9,6 +9,14 @@ export const FONT = 12;
 export const MARK = "mark"; // the colour of what is chosen or lit, by the name that a look has for it
 export const ODD_PIXEL = 0xff5f00d6; // of what is not finite, as 0xAABBGGRR
 
+// The frame of what is chosen: it stands out from cells of any strength, for the page's own colour is on both its sides.
+// A frame of one pixel is around cells that are too small for that.
+/** @param {Pen} pen @param {number} x @param {number} y @param {number} width @param {number} height @param {number} line */
+export function frameChosen(pen, x, y, width, height, line) {
+  if (line > 1) pen.frame(x, y, width, height, { width: line + 2, colour: "background" });
+  pen.frame(x, y, width, height, { width: line, colour: MARK });
+}
+
 // Control characters as their pictures: SVG may not hold them.
 /** @param {string} label */
 export function shortened(label) {
@@ -160,7 +168,7 @@ export function canvasPen(context, ratio, look) {
   };
   const { background } = look;
   const columns = inColumns(text, measurer(context, look));
-  return { text: columns, box, frame, line, dot, picture, background, hatch: (...place) => box(...place, hatched) };
+  return { look, text: columns, box, frame, line, dot, picture, background, hatch: (...place) => box(...place, hatched) };
 }
 
 /** @param {Element} svg @param {Look} look @returns {Pen} */
@@ -222,5 +230,5 @@ export function svgPen(svg, look) {
   const dot = (x, y, radius, colour) => add(svg, "circle", { cx: x, cy: y, r: radius, fill: look[colour] ?? colour });
   const { background } = look;
   const columns = inColumns(text, measurer(contextOf(element("canvas")), look));
-  return { vector: true, text: columns, box, frame, line, dot, picture, background, hatch: (...place) => box(...place, "url(#masked)") };
+  return { vector: true, look, text: columns, box, frame, line, dot, picture, background, hatch: (...place) => box(...place, "url(#masked)") };
 }

@@ -1,6 +1,6 @@
-// From values to places and colours, and the marks beside an axis or a colour bar.
+// From values to places, and the marks beside an axis or a colour bar.
 
-import { channels, DIFFERENCE, HUE, SIGNED, signedColour, strengthOf } from "./colours.js";
+import { strengthOf } from "./colours.js";
 
 // Both ends of a scale, and between them the round numbers that leave the ends their room.
 /** @param {number} low @param {number} high @param {number} most @returns {Mark[]} */
@@ -16,20 +16,8 @@ export function ticks(low, high, most) {
   return [...found, high].map((value) => [value, String(Number(value.toPrecision(3))).replace("-", "−")]);
 }
 
-// 256 colours from the scale's low end to its high end.
-/** @param {ScaleHeader} scale @param {number} strength */
-export function palette({ low, high, difference, colour }, strength) {
-  const hue = colour ? channels(colour) : HUE;
-  return Array.from({ length: 256 }, (_, index) => {
-    const value = low + (index / 255) * (high - low);
-    return low < 0
-      ? signedColour(value, high, 0.85 * strength, difference ? DIFFERENCE : SIGNED)
-      : `rgba(${hue.join(",")},${((strength * value) / high).toFixed(3)})`;
-  });
-}
-
 // Where a value is between the scale's ends, 0 to 1.
-/** @param {ScaleHeader} scale @param {number} value */
+/** @param {ScaleEnds} scale @param {number} value */
 export function placeOn(scale, value) {
   const { low, high, floor } = scale;
   if (!floor) return Math.max(0, Math.min(1, (value - low) / (high - low)));
@@ -38,7 +26,7 @@ export function placeOn(scale, value) {
 }
 
 // Which of the colours is that of a value.
-/** @param {number} value @param {ScaleHeader} scale */
+/** @param {number} value @param {ScaleEnds} scale */
 export const shade = (value, scale) => Math.round(255 * placeOn(scale, value));
 
 // What stands beside the colour bar: [value, text] of about so many; of a logarithmic scale powers of ten, and where it

@@ -4,7 +4,8 @@
 import { cleared, contextOf, element, firstIn, hatch, pixelRatio, write, zoomOf } from "./elements.js";
 import { DIFFERENCE, headColour, HUE, strengthOf } from "./colours.js";
 import { bus, onHover } from "./bus.js";
-import { appearance, ODD_PIXEL } from "./pens.js";
+import { endsOf } from "./palettes.js";
+import { appearance, ODD_PIXEL, onTheme } from "./pens.js";
 
 export const LEVELS = 65532; // of a value; the next two are not drawn
 export const ODD_LEVEL = LEVELS + 3; // not a number, or infinite
@@ -31,12 +32,12 @@ function levelColours(low, high, scale, hues, most) {
 // One picture of a pixel per cell: as many thumbnails side by side as the grid has columns. most: the level of `high`.
 // tops: of each thumbnail the value with the full colour. floor: of a logarithmic
 // scale, the same for all. states: 1, the cell is drawn.
-/** @param {HTMLCanvasElement} canvas @param {ShownThumbnails} shown */
-function cellPicture(canvas, { levels, states, count, columns, rows, cells, low, high, most = LEVELS, tops, floor, difference }) {
+/** @param {HTMLCanvasElement} canvas @param {ShownThumbnails} shown @param {Look} look */
+function cellPicture(canvas, { levels, states, count, columns, rows, cells, low, high, most = LEVELS, tops, floor, difference }, look) {
   const context = cleared(canvas, columns * cells, Math.ceil(count / columns) * rows);
   const image = context.createImageData(canvas.width, canvas.height);
   const pixels = new Uint32Array(image.data.buffer);
-  const hues = difference ? DIFFERENCE : [HUE, HUE];
+  const hues = endsOf(difference ? DIFFERENCE : [HUE, HUE], look);
   let colours = new Uint32Array();
   for (let index = 0; index < count; index++) {
     if (tops[index] !== tops[index - 1]) colours = levelColours(low, high, { high: tops[index], floor }, hues, most);
@@ -157,7 +158,7 @@ function light(root, side, position) {
 /** @param {ThumbnailsRoot} root @param {any} shown */
 export function showThumbnails(root, shown) {
   root.shown = shown;
-  cellPicture(root.picture, shown);
+  cellPicture(root.picture, shown, appearance(root));
   paintThumbnails(root);
 }
 
@@ -181,9 +182,11 @@ export function buildThumbnails(root, made) {
   root.sizes.observe(root.grid);
   root.lit = { ...bus.lit };
   const dark = onHover((side, position) => light(root, side, position));
+  const plain = onTheme(() => root.shown && showThumbnails(root, root.shown));
   root.stop = () => {
     root.sizes.disconnect();
     dark();
+    plain();
   };
 }
 

@@ -6,6 +6,8 @@ import { unpack } from "../../web/bytes.js";
 import { cleared, contextOf, element, ending, firstIn, followScroll, labelled, lastIn, newRoot, shorten, write, zoomOf } from "../../web/elements.js";
 import { exact, largest, significant } from "../../web/numbers.js";
 import { DIFFERENCE, SIGNED, signedColour } from "../../web/colours.js";
+import { endsOf } from "../../web/palettes.js";
+import { appearance, onTheme } from "../../web/pens.js";
 import { lightChips, newChip, showChip, showChips } from "../../web/chips.js";
 import { addFiles, EDGE, showFiles } from "../../web/picture.js";
 
@@ -47,9 +49,11 @@ function build(parentElement, columns, beside) {
     drawStrips(pen, root);
   };
   const dark = lightChips(root);
+  const plain = onTheme(() => paintStrips(root));
   root.stop = () => {
     sizes.disconnect();
     dark();
+    plain();
   };
   return root;
 }
@@ -118,6 +122,7 @@ function paintStrips(root) {
   const context = cleared(root.atlas, Math.round(first.width * ratio), Math.round(sheet.height * ratio));
   root.atlas.style.width = `${root.atlas.width / ratio / zoom}px`;
   root.atlas.style.height = `${root.atlas.height / ratio / zoom}px`;
+  const look = appearance(root);
   for (const [{ drawn: { values, top: most, hues } }, box] of places) {
     const top = Math.round((box.top - sheet.top) * ratio);
     const height = Math.round(box.height * ratio);
@@ -125,7 +130,7 @@ function paintStrips(root) {
     values.forEach((/** @type {number} */ value, /** @type {number} */ channel) => {
       const left = Math.round(channel * wide);
       if (Number.isNaN(value)) return;
-      context.fillStyle = signedColour(value, most, 0.85, hues);
+      context.fillStyle = signedColour(value, most, 1, endsOf(hues, look));
       context.fillRect(left, top, Math.round((channel + 1) * wide) - left, height);
     });
   }
@@ -142,7 +147,7 @@ function drawStrips(pen, { table }) {
     cleared(context.canvas, values.length, 1);
     values.forEach((/** @type {number} */ value, /** @type {number} */ channel) => {
       if (Number.isNaN(value)) return;
-      context.fillStyle = signedColour(value, top, 0.85, hues);
+      context.fillStyle = signedColour(value, top, 1, endsOf(hues, pen.look));
       context.fillRect(channel, 0, 1, 1);
     });
     pen.picture(context.canvas, [0, 0, values.length, 1], EDGE + left - corner.left, EDGE + upper - corner.top, width, height);

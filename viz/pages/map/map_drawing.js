@@ -2,7 +2,8 @@
 
 import { cleared, contextOf, element, hatch } from "../../web/elements.js";
 import { significant } from "../../web/numbers.js";
-import { ATTENTION, channels, DIFFERENCE, HUE, KEY, ODD_COLOUR, OUTPUT, PINNED, PLAIN, RESIDUAL, SIGNED, VALUE } from "../../web/colours.js";
+import { ATTENTION, channels, DIFFERENCE, KEY, ODD_COLOUR, OUTPUT, PINNED, PLAIN, RESIDUAL, VALUE } from "../../web/colours.js";
+import { paletteOf } from "../../web/palettes.js";
 import { MARK, ODD_PIXEL, shortened } from "../../web/pens.js";
 import { isAttention, LINE, sidesOf, SPACE, stripHeight, THUMB, TOKEN_LINES } from "./map_layout.js";
 
@@ -15,17 +16,8 @@ const CHANGED = `rgba(${DIFFERENCE[1].join(",")},0.7)`; // of the stream, where 
 export const LEVELS = 65534;
 export const ODD_LEVEL = 65535; // not a number, or infinite
 
-// 256 colours as the bytes of a pixel, from the low end of a scale to its high end.
-/** @param {Hues} hues */
-export function ramp(hues) {
-  return Uint32Array.from({ length: 256 }, (_, index) => {
-    const share = hues.length === 2 ? (index - 127.5) / 127.5 : index / 255;
-    const [r, g, b] = hues.length === 2 ? hues[share < 0 ? 0 : 1] : hues[0];
-    return (Math.round(255 * Math.abs(share)) << 24) | (b << 16) | (g << 8) | r;
-  });
-}
-
-const RAMPS = { weight: ramp([HUE]), active: ramp([channels(PLAIN)]), signed: ramp(SIGNED), difference: ramp(DIFFERENCE) };
+// Scales of the pictures: of weights, of activations, of vectors, and of differences from the pin.
+export const SCALES = { weight: { low: 0, high: 1 }, active: { low: 0, high: 1, colour: PLAIN }, signed: { low: -1, high: 1 }, difference: { low: -1, high: 1, difference: true } };
 
 // Maps side by side, a pixel a cell; a cell of level 0 stays empty. tops: for each map the level drawn darkest.
 /**
@@ -84,9 +76,10 @@ function hatchPicture(levels, rows, columns, made) {
   return canvas;
 }
 
-// The picture of each block, painted once for the data that came: heads or parts side by side, and what is hatched.
-/** @param {ShownMap} header @param {any[]} before */
-export function paintPictures(header, before) {
+// The picture of each block, painted once for the data that came, in the colours of this look: heads or parts side by side,
+// and what is hatched.
+/** @param {ShownMap} header @param {any[]} before @param {Look} look */
+export function paintPictures(header, before, look) {
   /** @type {any[]} */
   const masks = [];
   const { differing, scale } = header;
@@ -96,7 +89,8 @@ export function paintPictures(header, before) {
     const attention = isAttention(kind);
     const vectors = kind === "embedding" || kind === "recurrence";
     const signed = differing || vectors;
-    const colours = differing ? RAMPS.difference : attention ? RAMPS.weight : vectors ? RAMPS.signed : RAMPS.active;
+    const scaleOf = differing ? SCALES.difference : attention ? SCALES.weight : vectors ? SCALES.signed : SCALES.active;
+    const colours = paletteOf(scaleOf, look).pixels;
     const tops = attention && scale === "largest" && !signed ? largestLevels(values, shape) : Array(shape[0]).fill(LEVELS - 1);
     const canvas = mapsPicture(before?.[number]?.canvas ?? element("canvas"), values, shape, colours, tops);
     return { canvas, shape, values, hatched: hatchPicture(values, shape[1], shape[2], masks) };

@@ -4,12 +4,13 @@
 import { unpack } from "../../web/bytes.js";
 import { cleared, element, ending, newRoot, placeIn, shorten, write } from "../../web/elements.js";
 import { about, significant } from "../../web/numbers.js";
-import { DIFFERENCE, HUE } from "../../web/colours.js";
+import { paletteOf } from "../../web/palettes.js";
+import { appearance, onTheme } from "../../web/pens.js";
 import { bus, hold, hover } from "../../web/bus.js";
 import { shown } from "../../web/chips.js";
-import { buildPlot, showPlot } from "../../web/plot.js";
+import { buildPlot, paint, showPlot } from "../../web/plot.js";
 import { arrangeMap, covered, isAttention, sidesOf, SPACE } from "./map_layout.js";
-import { drawMap, LEVELS, ODD_LEVEL, paintPictures, thumbsOf } from "./map_drawing.js";
+import { drawMap, LEVELS, ODD_LEVEL, paintPictures, SCALES, thumbsOf } from "./map_drawing.js";
 
 /** @param {any} given */
 function mapLines({ header }) {
@@ -254,11 +255,8 @@ function showLegend(root) {
   const { words, differing, scale, top } = root.shown.header;
   const [what, ramp, ends] = legend.children;
   write(what, words.scale);
-  /** @param {number[]} numbers @param {any} alpha */
-  const colour = ([r, g, b], alpha) => `rgba(${r},${g},${b},${alpha})`;
-  const middle = [`${colour(DIFFERENCE[0], 0)} 50%`, `${colour(DIFFERENCE[1], 0)} 50%`];
-  const stops = differing ? [colour(DIFFERENCE[0], 1), ...middle, colour(DIFFERENCE[1], 1)] : [colour(HUE, 0), colour(HUE, 1)];
-  ramp.style.background = `linear-gradient(to right, ${stops.join(", ")})`;
+  const { names } = paletteOf(differing ? SCALES.difference : SCALES.weight, appearance(root));
+  ramp.style.background = `linear-gradient(to right, ${[0, 127, 128, 255].map((at) => names[at]).join(", ")})`;
   write(ends.firstChild, differing ? significant(-top) : "0");
   write(ends.lastChild, differing ? significant(top) : scale === "one" ? "1" : words.largest);
   showOdd(root, legend);
@@ -274,6 +272,16 @@ function showLegend(root) {
     made.setAttribute("aria-pressed", name === scale);
     write(made, text);
   });
+}
+
+// The pictures and the colour bar of another theme.
+/** @param {PlotRoot} root */
+function inTheme(root) {
+  if (!root.shown) return;
+  root.shown.pictures = paintPictures(root.shown.header, root.shown.pictures, appearance(root));
+  paint(root);
+  showPanel(root);
+  showLegend(root);
 }
 
 const MAP = { arrange: arrangeMap, draw: drawMap, point: pointMap, click: clickMap, lines: mapLines, placed: placeAreas, sides: (/** @type {any} */ { stacks }) => stacks.map((/** @type {any} */ { side }) => side) };
@@ -296,6 +304,12 @@ function buildMap(parentElement) {
   root.open = (/** @type {Area} */ { number, head }) => root.tell("open", { block: number, head });
   root.panel.go.addEventListener("click", () => root.open(root.about));
   root.addEventListener("pointerleave", () => makeWay(root));
+  const { stop } = root;
+  const plain = onTheme(() => inTheme(root));
+  root.stop = () => {
+    stop();
+    plain();
+  };
   return root;
 }
 
@@ -311,7 +325,7 @@ export default function ({ data, parentElement, setTriggerValue }) {
   root.panel.style.setProperty("--above", `${header.covered}px`);
   header.thickest = Math.max(...header.blocks.map((/** @type {any} */ { flow }) => flow ?? 0)) || 1;
   if (root.about && !header.blocks[root.about.number]) root.about = null; // another model's
-  const pictures = paintPictures(header, root.shown?.pictures);
+  const pictures = paintPictures(header, root.shown?.pictures, appearance(root));
   showPlot(root, { header, pictures });
   showPanel(root);
   showLegend(root);

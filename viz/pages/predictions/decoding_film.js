@@ -4,7 +4,9 @@
 import { unpack } from "../../web/bytes.js";
 import { element, ending, labelled, lastIn, newRoot, shorten, write } from "../../web/elements.js";
 import { exact } from "../../web/numbers.js";
-import { DIFFERENCE, HUE, signedColour } from "../../web/colours.js";
+import { DIFFERENCE, HUE } from "../../web/colours.js";
+import { endsOf } from "../../web/palettes.js";
+import { appearance, onTheme } from "../../web/pens.js";
 import { hover, ofTokens } from "../../web/bus.js";
 import { lightChips, showChips, shown } from "../../web/chips.js";
 import { addFiles, showFiles } from "../../web/picture.js";
@@ -64,10 +66,12 @@ function build(parentElement) {
   const sizes = new ResizeObserver(() => root.film && drawLinks(root));
   sizes.observe(root.looks);
   const dark = lightChips(root);
+  const plain = onTheme(() => root.film && drawLinks(root));
   root.stop = () => {
     player.play(false);
     sizes.disconnect();
     dark();
+    plain();
   };
   return root;
 }
@@ -96,11 +100,12 @@ function show(root) {
   showChips(root.written, [...before, frame.label], [...context.special.slice(0, before.length), frame.special], before.length ? ofTokens(side) : "");
   [...root.written.children].forEach((chip, index) => chip.classList.toggle("newest", index === before.length));
   const weights = rowOf(root);
+  const look = appearance(root);
   [...root.source.children].forEach((chip, index) => {
     const weight = weights[index];
     const missing = Number.isNaN(weight);
     chip.classList.toggle("missing", missing);
-    const { colour, share } = lookOf(root.film, weight);
+    const { colour, share } = lookOf(root.film, weight, look);
     chip.style.backgroundColor = missing ? "" : `color-mix(in srgb, ${colour} ${(62 * share).toFixed(2)}%, var(--st-background-color))`;
     chip.title = `${source.labels[index]} · ${missing ? words.missing : `${words.weight} ${exact(weight)}`}`;
   });
@@ -123,10 +128,11 @@ function rowOf(root) {
 }
 
 // Colour of a weight, and how strong it is, 0 to 1.
-/** @param {any} film @param {number} weight */
-function lookOf({ difference, top }, weight) {
+/** @param {any} film @param {number} weight @param {Look} look */
+function lookOf({ difference, top }, weight, look) {
   const share = Number.isFinite(weight) ? Math.min(1, Math.abs(weight) / (difference ? top || 1 : 1)) : 0;
-  return { colour: difference ? signedColour(weight, 1e-9, 1, DIFFERENCE) : `rgb(${HUE.join(",")})`, share };
+  const [below, above] = endsOf(difference ? DIFFERENCE : [HUE, HUE], look);
+  return { colour: `rgb(${(weight < 0 ? below : above).join(",")})`, share };
 }
 
 // From the new token to what it looks at, the stronger the more.
@@ -137,6 +143,7 @@ function drawLinks(root) {
   if (!corner.width || !newest) return;
   const to = newest.getBoundingClientRect();
   const weights = rowOf(root);
+  const look = appearance(root);
   shorten(root.links, weights.length);
   while (root.links.children.length < weights.length) root.links.appendChild(document.createElementNS(root.links.namespaceURI, "path"));
   [...root.source.children].forEach((chip, index) => {
@@ -145,7 +152,7 @@ function drawLinks(root) {
     const [x2, y2] = [to.left + to.width / 2 - corner.left, to.top - corner.top];
     const middle = (y1 + y2) / 2;
     const link = root.links.children[index];
-    const { colour, share } = lookOf(root.film, weights[index]);
+    const { colour, share } = lookOf(root.film, weights[index], look);
     link.setAttribute("d", `M${x1} ${y1}C${x1} ${middle} ${x2} ${middle} ${x2} ${y2}`);
     link.setAttribute("stroke", colour);
     link.setAttribute("stroke-opacity", share < 0.01 ? 0 : Math.min(1, 0.15 + share));

@@ -109,7 +109,7 @@ function buildFilm(parentElement) {
     () => (player.playing ? showFrame(root) : showFilmSoon(root, false)), // playing is in an animation frame already
   );
   const dark = lightChips(root);
-  const plain = onTheme(() => paintLine(root));
+  const plain = onTheme(() => root.header && showFilmSoon(root));
   root.stop = () => {
     player.play(false);
     askWhile(root, false);

@@ -3,7 +3,10 @@
 
 import { cleared, element, shorten, write } from "../../web/elements.js";
 import { largest, significant } from "../../web/numbers.js";
-import { channels, DIFFERENCE, PLAIN, SIGNED } from "../../web/colours.js";
+import { PLAIN } from "../../web/colours.js";
+import { paletteOf } from "../../web/palettes.js";
+import { appearance, ODD_PIXEL } from "../../web/pens.js";
+import { shade } from "../../web/scales.js";
 import { hover, ofTokens } from "../../web/bus.js";
 import { shown } from "../../web/chips.js";
 import { filmHere, filmLabels, overRuns } from "../../web/film_store.js";
@@ -106,10 +109,10 @@ function paintNorms({ canvas, shown: { group, values, cells } }, top, difference
   const context = cleared(canvas, cells, group.rows.length);
   canvas.style.height = `${group.rows.length * ROW}px`;
   const image = context.createImageData(canvas.width, canvas.height);
-  const hues = difference ? DIFFERENCE : SIGNED;
-  values.forEach((/** @type {number} */ value, /** @type {number} */ cell) => {
-    const hue = difference || group.quantity === "mean" ? hues[value < 0 ? 0 : 1] : channels(PLAIN);
-    image.data.set([...hue, top ? Math.min(255, (230 * Math.abs(value)) / top) : 0], 4 * cell);
-  });
+  const pixels = new Uint32Array(image.data.buffer);
+  const signed = difference || group.quantity === "mean";
+  const scale = { low: signed ? -top : 0, high: top || 1, difference, colour: signed ? undefined : PLAIN };
+  const palette = paletteOf(scale, appearance(canvas)).pixels;
+  values.forEach((/** @type {number} */ value, /** @type {number} */ cell) => (pixels[cell] = Number.isFinite(value) ? palette[shade(value, scale)] : ODD_PIXEL));
   context.putImageData(image, 0, 0);
 }
