@@ -8,12 +8,14 @@ from typing import Any
 
 import numpy as np
 from streamlit.testing.v1 import AppTest
+from streamlit.testing.v1.element_tree import Selectbox
 from streamlit.util import calc_hash
 
 from tests.viz.components.test_registry import unpack
 from tests.viz.render.header_checks import BY_COMPONENT, misfits
 from viz.pages.attention.components import LEVELS
 from viz.state.session import Key, Session
+from viz.state.shown_model import Part
 from viz.state.texts import accept_edit
 
 APP = str(Path(__file__).resolve().parents[1] / "app.py")
@@ -28,6 +30,11 @@ def opened(page: str = "attention", /, **address: str) -> AppTest:
         )  # before its first run, AppTest.switch_page looks for pages by their files' names
     app.query_params.update(address)
     return app.run()
+
+
+def model_list(app: AppTest) -> Selectbox:
+    """The list of models."""
+    return next(each for each in app.selectbox if str(each.key).startswith(Part.LIST))
 
 
 def sound(app: AppTest) -> AppTest:

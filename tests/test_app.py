@@ -8,7 +8,7 @@ from streamlit.testing.v1 import AppTest
 
 import viz.state.checkpoints
 from model.checkpoints.load import open_checkpoint
-from tests.app_reading import component, heads, labels, opened, sent, type_in, typed
+from tests.app_reading import component, heads, labels, model_list, opened, sent, type_in, typed
 from tests.viz.small import LENGTH, write_small
 from viz.state.session import DEFAULT_SELECTION, FIRST_SOURCE
 
@@ -179,12 +179,12 @@ def test_a_damaged_checkpoint_is_a_sentence(small, tmp_path, name, content):
     (error,) = app.error
     assert len(error.value) > 20
     assert "Traceback" not in error.value
-    assert app.selectbox(key="model").value == "whole"  # the application works on
-    app.selectbox(key="model").set_value("small").run()
+    assert model_list(app).value == "whole"  # the application works on
+    model_list(app).set_value("small").run()
     assert [each.value for each in app.error] == [error.value.replace("is shown instead", "is shown as before")]
-    assert app.selectbox(key="model").value == "whole"
+    assert model_list(app).value == "whole"
     write_small(tmp_path / "small")
-    app.selectbox(key="model").set_value("small").run()
+    model_list(app).set_value("small").run()
     assert_sound(app, open_checkpoint(tmp_path / "small"))
 
 
@@ -199,7 +199,7 @@ def test_another_model_is_looked_into_when_chosen(small, tmp_path):
     write_small(tmp_path / "wide", seed=3, n_heads=4, n_decoder_layers=1)
     app = opened(source="The cat sees.")
     assert_sound(app, small)
-    app.selectbox(key="model").set_value("wide").run()
+    model_list(app).set_value("wide").run()
     wide = open_checkpoint(tmp_path / "wide")
     assert_sound(app, wide)
     assert labels(app, "target") == wide.trace("The cat sees.").target_tokens

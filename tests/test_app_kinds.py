@@ -10,7 +10,7 @@ from model.checkpoints.load import open_checkpoint
 from model.checkpoints.native import save_checkpoint
 from model.inference.text_model import TextModel
 from model.text.tokenizer import MASK
-from tests.app_reading import component, heads, labels, opened, sent, type_in, typed
+from tests.app_reading import component, heads, labels, model_list, opened, sent, type_in, typed
 from tests.model.examples import one_stack
 from tests.model.network.test_kinds import TOKENIZERS
 from tests.viz.small import write_small
@@ -125,13 +125,13 @@ def test_another_model_brings_its_own_example_but_leaves_the_users_text(here):
     write_small(here / "a")
     model = write(here / "b", "decoder-only")
     app = opened()
-    app.selectbox(key="model").set_value("b").run()
+    model_list(app).set_value("b").run()
     assert typed(app, "source") == TEXTS["decoder-only"]
     assert_shows(app, model, TEXTS["decoder-only"])
     type_in(app, "source", "The dog")
-    app.selectbox(key="model").set_value("a").run()
+    model_list(app).set_value("a").run()
     assert typed(app, "source") == "The dog"
-    app.selectbox(key="model").set_value("b").run()
+    model_list(app).set_value("b").run()
     assert_shows(app, model, "The dog")
 
 

@@ -145,7 +145,7 @@ def pieces(tokens: Tokens, tokenizer: Tokenizer, parts: int | None = None) -> li
     ends = [place + 1 for place in range(first, last) if tokens.labels[place].strip("▁") in SENTENCE_ENDS]
     cuts = [first, *(end for end in ends if end < last), last]
     sentences = 2 <= len(cuts) - 1 <= MOST_PIECES and parts in (None, len(cuts) - 1)
-    cuts = cuts if sentences else [first, (first + last + 1) // 2, last]
+    cuts = cuts if sentences else [first, (first + last) // 2, last]
     return [[*range(first), *range(a, b), *range(last, len(ids))] for a, b in pairwise(cuts)]
 
 

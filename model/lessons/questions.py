@@ -464,7 +464,14 @@ def _wording(question: Question, subject: Subject) -> Message:
         change = _change_name(question.change, subject)
         return Message("What becomes of {quantity} {change}?", quantity=_quantity(question, subject), change=change)
     if kind == "number":
-        quantity, percent = _quantity(question, subject), round(100 * question.tolerance)
+        percent = round(100 * question.tolerance)
+        if question.of == "parameters":
+            return Message(
+                "How many active weights are there, without those of the experts that a token does not go through? "
+                "(Right within {percent} %)",
+                percent=percent,
+            )
+        quantity = _quantity(question, subject)
         return Message("How large is {quantity}? (Right within {percent} %)", quantity=quantity, percent=percent)
     if kind == "step":
         return _step_wording(question)
@@ -542,8 +549,6 @@ def _attention(kind: str, subject: Subject) -> Message | None:
 def _quantity(question: Question, subject: Subject) -> Message:
     if question.of == "entropy":
         return Message("the mean entropy of {head} (in nats)", head=_where(question, subject))
-    if question.of == "parameters":
-        return Message("the number of active weights: all but those of the experts that a token does not go through")
     if question.of == "loss":
         return Message("the mean loss (in nats)")
     return Message("what the model writes") if subject.model.training.get("task") else Message("the translation")
@@ -565,8 +570,17 @@ def _change_name(change: str, subject: Subject) -> Message:
     if isinstance(one, Window) and one.kind == "decoder" and not others:
         return Message("with a window of {width} in the decoder", width=one.width)
     if (token := _hidden_token(changes, subject)) is not None:
-        return Message("with {token} hidden from whoever looks at it", token=token)
+        return _hidden_words(token, {each.kind for each in changes})
     return Message("with this change: {change}", change=change)
+
+
+def _hidden_words(token: str, kinds: set[str]) -> Message:
+    """Words on a token that no query of these kinds of attention may look at."""
+    if kinds == {"cross"}:
+        return Message("with {token} hidden in the cross-attention", token=token)
+    if kinds == {"encoder", "cross"}:
+        return Message("with {token} hidden in the encoder and in the cross-attention", token=token)
+    return Message("with {token} hidden from whoever looks at it", token=token)
 
 
 def _hidden_token(changes: Sequence[AttentionChange], subject: Subject) -> str | None:

@@ -467,20 +467,21 @@ def choose_model(here: Sequence[CheckpointEntry], live: LiveTraining | None, nam
         {each.format(name=live.start.name) for each in ("in training: {name}", "训练中：{name}")} if live else set()
     )
     shown_model.take_wanted()
-    if live is not None:
-        training.follow_shown(current_session())
     if names and st.session_state.get(Key.MODEL) not in names:
         code = training.ENTRY if address in called else address
         st.session_state[Key.MODEL] = code if code in names else names[first]
     describe_options(_("Model"), words_of_models(here, names, None if live is None else live.start))
-    name = st.selectbox(
+    name, key = str(st.session_state.get(Key.MODEL) or ""), shown_model.list_key()
+    st.selectbox(
         _("Model"),
         names,
-        key=Key.MODEL,
+        index=names.index(name) if name in names else None,
+        key=key,
+        on_change=shown_model.choose_in_list,
+        args=(key,),
         format_func=lambda name: words.get(name, name),
         label_visibility="collapsed",
     )
-    name = name or ""
     current_session().address.set(Key.MODEL, name if name not in names[first : first + 1] else None)
     known = (*names, *called, *shown_model.state().gone)
     if address is not None and address not in known:

@@ -38,13 +38,16 @@ function ask(place, question, words, number) {
     if (verdict !== null && !firsts.has(number)) firsts.set(number, verdict && !hints);
     write(said, verdict === null ? question.said.shown : question.said[verdict ? "right" : "wrong"]);
     said.dataset.verdict = String(verdict);
-    hint.hidden = verdict === true || hints > question.hints.length;
+    hint.hidden = verdict !== false || hints > question.hints.length;
   };
   place.append(element("p", "asked", question.sentence), fieldOf(question, words, answer), said, more, hint);
   hint.type = "button";
   hint.addEventListener("click", () => {
     if (hints < question.hints.length) more.append(element("p", "small", question.hints[hints]));
-    else write(said, question.said.shown);
+    else {
+      write(said, question.said.shown);
+      if (question.right !== null && !firsts.has(number)) firsts.set(number, false);
+    }
     hints += 1;
     write(hint, hints < question.hints.length ? words.hint : words.show);
     hint.hidden = hints > question.hints.length;

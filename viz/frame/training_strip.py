@@ -257,7 +257,7 @@ def on_act(model: TextModel, trained: bool, act: dict[str, Any]) -> None:
         live.watch_batches(max(1, min(count, live.batches.full)))
         return
     if name != "reset":  # which leaves the model and the text that are shown
-        training.show(session)  # what is trained is what one wants to see
+        training.show()  # what is trained is what one wants to see
     session.rerun_requested = True  # the whole page is drawn: a step may be done before anybody sees that it moves
     acts: dict[str, Callable[[], None]] = {
         "advance": partial(live.advance, count),

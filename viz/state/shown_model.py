@@ -33,6 +33,7 @@ class Part(StrEnum):
 
     PRECISION = "precision"
     STATE = "shown_state"
+    LIST = "model_list"
 
 
 class Opening(Job["TextModel"]):
@@ -71,7 +72,8 @@ class State:
     refusal: the sentence and the page that it is on. wanted: to be shown at the next run instead. failed: since the
     last model that could be opened. asks_heads: how many heads there may be, where weights do not tell it. asks_base:
     the models that an adapter may change, where its own is not here or does not fit. gone: what the address asked for
-    when the user deleted it. opened: what the last model was opened of. opening: the one that is being opened.
+    when the user deleted it. opened: what the last model was opened of. opening: the one that is being opened. listed:
+    name that the list of models shows. lists: number of lists, see `list_key`.
     """
 
     current: str = ""
@@ -85,6 +87,8 @@ class State:
     gone: set[str] = field(default_factory=set)
     opened: Hashable = None
     opening: Opening | None = None
+    listed: str = ""
+    lists: int = 0
 
 
 def state() -> State:
@@ -97,6 +101,23 @@ def let_go() -> None:
     """Leave the model in the address, by the user's own will: no warning where the browser asks for it once more."""
     if name := st.query_params.get(Key.MODEL):
         state().gone.add(name)
+
+
+def list_key() -> str:
+    """Key of the list of models: another one once a model is shown that was not chosen in it. A click that the browser
+    has sent before it knows of that model brings the choice of the former list, which nobody reads.
+    """
+    known, name = state(), st.session_state.get(Key.MODEL, "")
+    if name != known.listed:
+        known.listed, known.lists = name, known.lists + 1
+    return f"{Part.LIST}_{known.lists}"
+
+
+def choose_in_list(key: str) -> None:
+    """Show the model that was chosen in the list of this key, unless another one has taken its place. In a callback."""
+    known = state()
+    if key == f"{Part.LIST}_{known.lists}" and (name := st.session_state.get(key)):
+        known.listed = st.session_state[Key.MODEL] = name
 
 
 def precision() -> str:

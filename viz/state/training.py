@@ -185,22 +185,13 @@ def begin(
         untyped = _on_film(model, live.number, material, probe, probe_text)
     session.training.watching = Watching((live.number, probe), untyped)
     session.address.set(RUN, session.training.run)
-    show(session)
+    show()
     return live
 
 
-def show(session: Session) -> None:
+def show() -> None:
     """Make the model in training the shown one. In a callback."""
-    session.training.shown_after = session.runs
-    follow_shown(session)
-
-
-def follow_shown(session: Session) -> None:
-    """Show the model in training until a run of the script has ended: a click that comes before brings the name that
-    the browser has, which is that of the model before.
-    """
-    if session.training.shown_after == session.runs:
-        st.session_state[Key.MODEL] = ENTRY
+    st.session_state[Key.MODEL] = ENTRY
 
 
 def require_allowed(parameters: int) -> None:

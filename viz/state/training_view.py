@@ -40,8 +40,8 @@ class TrainingView:
     """run: key of the training that the session shows. step: of the training, that the shown model has. moving: the
     training was, when the script last ran. drawn_state: where it stood then. film_cursor: frames that the browser has.
     watched_batch: tokens of a batch to watch, as chosen before a training begins; 0: not chosen. unkept: number of the
-    training of which it was said that it is kept no more. shown_after: the runs of the script that had ended when its
-    model was made the shown one. lesson_run: key of the training that a lesson has begun; "": none has.
+    training of which it was said that it is kept no more. lesson_run: key of the training that a lesson has begun; "":
+    none has.
     """
 
     run: str = ""
@@ -52,5 +52,4 @@ class TrainingView:
     watching: Watching = field(default_factory=Watching)
     watched_batch: int = 0
     unkept: int = 0
-    shown_after: int = -1
     lesson_run: str = ""

@@ -16,8 +16,8 @@ from streamlit.testing.v1 import AppTest
 from streamlit.util import calc_hash
 
 from model.inference.text_model import TextModel
+from tests.app_reading import model_list, sent, sound, type_in, typed
 from tests.app_reading import opened as app_at
-from tests.app_reading import sent, sound, type_in, typed
 from tests.viz.frame.window import PATIENCE, Window, in_loop, opened
 from tests.viz.small import looking, small_model
 from viz.components.registry import pack
@@ -317,7 +317,7 @@ def test_the_script_takes_over_page_model_texts_choices_and_lesson():
         assert follower.query_params["lesson"] == "causal-mask"
         assert sent(follower, "tokens")[0]["source"] == sent(teacher, "tokens")[0]["source"]
         assert session_of(follower).trace is session_of(teacher).trace
-        teacher.selectbox(key=Key.MODEL).set_value("reverse").run()
+        model_list(teacher).set_value("reverse").run()
         sound(follower.run())
         assert session_of(follower).model.name == "reverse"
     finally:
@@ -422,6 +422,7 @@ def begin_training(app: AppTest, browser: str) -> str:
         plan = training.usual_plan(model)
         data = plan.data(model)
         training.begin(session, model, training.material_of(model, data), plan.settings, data.source)
+    app.session_state[Key.MODEL] = training.ENTRY  # as the button does, in a run of the script
     run_as(app, browser)
     return session.training.run
 

@@ -8,11 +8,12 @@ import pytest
 
 from model.checkpoints.catalog import catalog_entry
 from model.data.tasks import TASKS as BUILT_IN
-from tests.app_reading import opened, sound
+from tests.app_reading import model_list, opened, sound
 from tests.model.checkpoints.test_catalog import hugging_face
 from viz.frame.model_list import TASKS, content, model_words
 from viz.i18n.catalogue import speaking
 from viz.state.checkpoints import CHECKPOINTS
+from viz.state.session import Key
 
 WORDS = {
     "eng-cmn": ("encoder-decoder · translates English → Chinese", "编码器-解码器 · 翻译：英语 → 中文"),
@@ -52,6 +53,22 @@ def test_every_built_in_task_has_its_words():
 def test_the_style_has_the_words_of_the_list_in_its_order_and_nothing_that_ends_them():
     app = sound(opened("lessons", language="en"))
     style = next(each.proto.body for each in app.get("html") if "encoder-only" in each.proto.body)
-    places = [style.index(content(WORDS[name][0])) for name in app.selectbox(key="model").options]
+    places = [style.index(content(WORDS[name][0])) for name in model_list(app).options]
     assert places == sorted(places)
     assert content('a"}</style><b>\\') == '"astyleb"'
+
+
+def test_a_choice_that_comes_late_does_not_bring_the_model_of_before_back():
+    """What the browser has sent before it knew of another model comes with the choice of the list that it still has."""
+    app = sound(opened("lessons", language="en"))
+    late = app._tree.get_widget_states()
+    choices = [each for each in late.widgets if each.WhichOneof("value") != "trigger_value"]
+    del late.widgets[:]
+    late.widgets.extend(choices)
+    app.button(key="open_recurrence").click().run()
+    for _time in range(2):  # also after the page has come
+        sound(app._run(late))
+        assert app.session_state[Key.MODEL] == app.query_params["model"] == "eng-cmn-recurrent"
+        assert model_list(app).value == "eng-cmn-recurrent"
+    sound(model_list(app).set_value("eng-cmn").run())
+    assert app.session_state[Key.MODEL] == model_list(app).value == "eng-cmn"

@@ -120,21 +120,6 @@ def test_a_training_at_rest_gives_way_to_one_of_the_shown_model_which_asks_first
     assert place.session_state[Key.MODEL] == training.ENTRY
 
 
-def test_a_click_before_the_page_has_come_does_not_bring_the_model_before_back(begun, monkeypatch):
-    """It comes with the name that the browser still has."""
-    place = no_server(monkeypatch, training)
-    session = place.session_state[Key.SESSION] = Session()
-    training_strip.on_act(begun.start, True, {"name": "advance", "count": 1})
-    assert place.session_state[Key.MODEL] == training.ENTRY
-    place.session_state[Key.MODEL] = "eng-cmn"
-    training.follow_shown(session)
-    assert place.session_state[Key.MODEL] == training.ENTRY
-    session.runs += 1  # the page has come: now it is a choice
-    place.session_state[Key.MODEL] = "eng-cmn"
-    training.follow_shown(session)
-    assert place.session_state[Key.MODEL] == "eng-cmn"
-
-
 def test_going_back_leaves_another_model_that_is_shown(begun, monkeypatch):
     place = no_server(monkeypatch, training)
     place.session_state[Key.SESSION], place.session_state[Key.MODEL] = Session(), "shakespeare"

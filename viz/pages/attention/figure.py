@@ -39,6 +39,7 @@ from viz.state.session import Selection
 from viz.ui.parts import frame_of
 from viz.ui.plots import stamp, word
 
+MEANS = 10  # columns whose means are said
 CELLS = 256  # of the figure along each side, at most; longer texts in blocks
 MERGED = channels(ATTENTION)  # of several heads' lines, the hue of the weights
 
@@ -164,6 +165,16 @@ def _head_of(head_maps: HeadMaps, heads: Heads, row: int, column: int) -> str:
     return f"{layer + 1}.{head + 1}"
 
 
+def _column_means(head_maps: HeadMaps, drawn: HeadImage) -> Message:
+    """Mean weight that keys get from all queries: of all, or of the most."""
+    means = drawn.own.nan_to_num().mean(dim=0).tolist()
+    most = sorted(range(len(means)), key=lambda place: -means[place])[:MEANS]
+    keys = most if len(means) > MEANS else range(len(means))
+    labels = [word(head_maps.column_labels[place]) for place in keys]
+    each = [f"{label} {means[place]:.3f}" for label, place in zip(labels, keys, strict=True)]
+    return Message("mean of a column: {means}", means=joined(" · ", *each))
+
+
 def _heading(
     head_maps: HeadMaps, drawn: HeadImage, chosen: Selection, heads: Heads, block: tuple[int, int], floor: float | None
 ) -> Caption:
@@ -190,6 +201,8 @@ def _heading(
         notes.append(Message("head {head}", head=_head_of(head_maps, heads, at, strongest)))
     if bool(row.isnan().all()):
         title = Message("{query}: not a number", query=query)
+    if wish.combination == "average" and wish.quantity == Quantity.WEIGHT and not head_maps.differing:
+        notes.append(_column_means(head_maps, drawn))
     if head_maps.comparison is not None:
         before = math.nan if drawn.pinned is None else float(drawn.pinned[at, strongest])
         value = "–" if math.isnan(before) else significant(before)

@@ -10,6 +10,7 @@ import { showLights } from "./lights.js";
 
 const CHANNEL = "vitrine.lesson"; // between the windows of one browser
 const SETTLES = 300; // milliseconds for which a film stands still where somebody has led it
+const REMARKED = 150; // until what was said is drawn
 const OWN = Math.random().toString(36).slice(2); // name of this window
 
 /** @param {HTMLElement} parent @param {string} name @param {() => void} act */
@@ -93,6 +94,11 @@ function foldText(root, open) {
   measureText();
 }
 
+// What was said last to a guess, or a hint, above the panel's buttons.
+function showRemarks() {
+  document.querySelector(".st-key-lesson_remarks > :last-child")?.scrollIntoView({ block: "nearest" });
+}
+
 /** @param {Given} given */
 export default function ({ data, parentElement, setTriggerValue }) {
   const root = parentElement.querySelector(".vitrine") ?? build(parentElement);
@@ -109,7 +115,9 @@ export default function ({ data, parentElement, setTriggerValue }) {
   showLights(data.lights);
   /** @type {LessonStep} */
   const lesson = (bus.lesson = { ...data, root, go: root.go });
-  if (before?.step !== data.step || before?.lesson !== data.lesson) showStep(lesson);
+  const same = before?.step === data.step && before?.lesson === data.lesson;
+  if (!same) showStep(lesson);
+  else if (before.remarks !== data.remarks) setTimeout(showRemarks, REMARKED);
   if (before?.step !== data.step || before?.lesson !== data.lesson || before?.question !== data.question) {
     bus.dispatchEvent(new Event("lesson"));
     root.tell();

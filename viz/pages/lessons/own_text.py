@@ -31,15 +31,20 @@ def _key(lesson: Lesson, state: State) -> tuple[str, str, str | None, str]:
     return lesson.name, model, *texts_of(state)
 
 
-def _typed(session: Session, state: State) -> Texts | None:
-    """Texts in the fields, where they are others than those of a state; else None."""
+def _typed(session: Session, lesson: Lesson, state: State) -> Texts | None:
+    """Texts in the fields, where they are others than those of a state; else None. A target that a button has let the
+    model write is no other one.
+    """
     source, target = texts_of(state)
     if source is None:
         source = texts.first_source(session.model) if session.traced_input else ""
     with session.texts.lock:
         now = session.texts.typed.get(Key.SOURCE, source), session.texts.typed.get(Key.TARGET, "")
     wanted = tuple(each.replace("\n", texts.LINE_BREAK) for each in (source, target))
-    return None if now == wanted or not now[0].strip() else now
+    if now == wanted or not now[0].strip():
+        return None
+    own = Key.TARGET in session.texts.by_hand or st.session_state.get(OWN, {}).get(_key(lesson, state)) == now
+    return now if own or now[0] != wanted[0] else None
 
 
 def forget() -> None:
@@ -52,10 +57,11 @@ def keep(session: Session, lesson: Lesson, state: State) -> None:
     of that step alone.
     """
     known: dict[tuple[str, str, str | None, str], Texts] = st.session_state.setdefault(OWN, {})
-    now = _typed(session, state)
+    now = _typed(session, lesson, state)
     if now is None:
         known.pop(_key(lesson, state), None)
     elif session.texts.by_hand:
+        known.pop(_key(lesson, state), None)  # the latest is the last
         known[_key(lesson, state)] = now
 
 
@@ -63,18 +69,44 @@ def show(lesson: Lesson, state: State) -> None:
     """Put the visitor's own texts into the fields, where he has typed any in the place of this state's."""
     own: Texts | None = st.session_state.get(OWN, {}).get(_key(lesson, state))
     if own is not None:
-        texts.write(Key.SOURCE, own[0])
-        texts.write(Key.TARGET, own[1])
+        _write(own)
+
+
+def _write(own: Texts) -> None:
+    texts.write(Key.SOURCE, own[0])
+    texts.write(Key.TARGET, own[1])
+
+
+def _of_other_steps(lesson: Lesson, state: State) -> Texts | None:
+    """Latest texts that were typed for the state's model in the place of other texts of the lesson."""
+    model = _key(lesson, state)[:2]
+    own = [each for key, each in st.session_state.get(OWN, {}).items() if key[:2] == model]
+    return own[-1] if own else None
 
 
 def line(session: Session, lesson: Lesson, state: State) -> None:
-    """Line that says whose text is there, with the way back to the lesson's; none where it is the lesson's."""
-    if session.traced_input is None or _typed(session, state) is None:
+    """Line that says whose text is there, with the way to the other: the lesson's, or the one that was typed at steps
+    with another text; none where nothing was typed.
+    """
+    if session.traced_input is None:
+        return
+    if _typed(session, lesson, state) is not None:
+        words = _("Here is your own text: the questions are about it, the numbers of the step about the lesson's.")
+        label, act = _("Lesson's text"), partial(give_back, lesson, state)
+    elif (own := _of_other_steps(lesson, state)) is not None:
+        words = _("This step has a text of its own.")
+        label, act = _("Your text"), partial(take, lesson, state, own)
+    else:
         return
     row = st.container(key="lesson_own_text", horizontal=True, vertical_alignment="center")
-    row.caption(_("Here is your own text."))
-    act, words = partial(give_back, lesson, state), _("Questions are about your text; the step speaks of the lesson's")
-    row.button(_("Lesson's text"), key="lesson_text", type="tertiary", on_click=act, help=words)
+    row.caption(words)
+    row.button(label, key="lesson_text", on_click=act)
+
+
+def take(lesson: Lesson, state: State, own: Texts) -> None:
+    """Put the visitor's texts of other steps in the place of this state's. In a callback."""
+    st.session_state.setdefault(OWN, {})[_key(lesson, state)] = own
+    _write(own)
 
 
 def give_back(lesson: Lesson, state: State) -> None:

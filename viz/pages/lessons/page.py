@@ -62,4 +62,4 @@ def line(lesson: Lesson) -> None:
         words = {"minutes": lesson.minutes, "level": lesson.level, "steps": len(lesson.steps)}
         st.caption(literal(about.format(**words, model=lesson.model)))
     sheet = urlencode({steps.Part.LESSON: lesson.name, worksheet.ADDRESS: "1", Key.LANGUAGE: language()})
-    row.link_button(_("Worksheet"), f"lessons?{sheet}", type="tertiary")
+    row.link_button(_("Worksheet"), f"lessons?{sheet}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
@@ -36,11 +36,28 @@ HINTS = 3  # a nudge, a suggestion, the answer
 
 @dataclass
 class Progress:
-    """Progress in one lesson. hints: how many are shown, by step. first: whether the first guess was right, by step."""
+    """Progress in one lesson. hints: how many are shown, by step. first: whether the first guess was right, without a
+    hint, by step; None where nothing is scored.
+    """
 
     lesson: str
     hints: dict[int, int] = field(default_factory=dict)
-    first: dict[int, bool] = field(default_factory=dict)
+    first: dict[int, bool | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class QuestionView:
+    """Question as it stands in the panel. words: as it is asked; "" where it cannot be. place: of its answer, once that
+    is shown. remarks: number of remarks on it, hints and what is said to a guess. is_open: nothing was answered yet.
+    hint: act of the button for the next one; None: nothing is left to find. shows_answer: that is the last one.
+    """
+
+    words: str = ""
+    place: Light | None = None
+    remarks: int = 0
+    is_open: bool = False
+    hint: Callable[[], None] | None = None
+    shows_answer: bool = False
 
 
 def progress(lesson: Lesson) -> Progress:
@@ -51,9 +68,9 @@ def progress(lesson: Lesson) -> Progress:
     return known
 
 
-def show_question(session: Session, lesson: Lesson, number: int, question: Question) -> tuple[str, Light | None]:
-    """The question of the text that is there, answered by the model that is shown; then hints. The question in words,
-    "" where it cannot be asked, and the place of its answer once that is shown.
+def show_question(session: Session, lesson: Lesson, number: int, question: Question) -> QuestionView:
+    """The question of the text that is there, answered by the model that is shown; then what is said to a guess, and
+    hints.
     """
     from model.lessons.state import Subject
 
@@ -69,7 +86,7 @@ def show_question(session: Session, lesson: Lesson, number: int, question: Quest
         sentence, answer = session.cached("lesson_question", made_of, words_and_answer)
     except ValueError as error:  # another model, or a text that is too short for it
         st.info(as_sentence(translate_error(error)))
-        return "", None
+        return QuestionView()
     wanted = state_of(lesson, number).parameters.get(Key.MODEL, lesson.model)
     if live is None and now.model.name != wanted:
         other = _("The lesson was written for {model}; {name} answers here.")
@@ -88,16 +105,32 @@ def show_question(session: Session, lesson: Lesson, number: int, question: Quest
     known = progress(lesson)
     hints = known.hints.get(number, 0)
     verdict = None if guess is None else answer.judge(guess)
-    if guess is not None or hints == HINTS:
-        if verdict is not None:
-            known.first.setdefault(number, verdict and not hints)
-        st.markdown(reaction(question, answer, verdict, guess))
-    for hint in question.hints[:hints]:
-        st.caption(prose(hint))
-    if hints < HINTS and not verdict:
-        label = _("Show me") if hints == HINTS - 1 else _("Hint")
-        st.button(label, key="lesson_hint", type="tertiary", on_click=partial(known.hints.update, {number: hints + 1}))
-    return words, light_of(question, answer, subject) if hints == HINTS else None
+    is_open = guess is None and hints < HINTS
+    with st.container(key="lesson_remarks"):
+        if not is_open:
+            first = None if answer.right is None else bool(verdict) and not hints
+            known.first.setdefault(number, first)
+            st.markdown(reaction(question, answer, verdict, guess))
+        for hint in question.hints[:hints]:
+            st.caption(prose(hint))
+    offered = is_open or (verdict is False and hints < HINTS)
+    act = partial(known.hints.update, {number: hints + 1}) if offered else None
+    place = light_of(question, answer, subject) if hints == HINTS else None
+    return QuestionView(words, place, hints + (not is_open), is_open, act, hints == HINTS - 1)
+
+
+def score_words(lesson: Lesson) -> str:
+    """Score of a lesson: of the questions that were answered or shown; "" where none was."""
+    known = progress(lesson)
+    scored = [right for right in known.first.values() if right is not None]
+    answers_shown = sum(hints == HINTS for hints in known.hints.values())
+    left = sum(step.question is not None for step in lesson.steps) - len(known.first)
+    if not scored:
+        return ""
+    words = _("{right} of {all} right at the first guess, without a hint").format(right=sum(scored), all=len(scored))
+    more = [_("{count} shown").format(count=answers_shown)] if answers_shown else []
+    more += [_("{count} not answered").format(count=left)] if left else []
+    return " · ".join([words, *more])
 
 
 def light_of(question: Question, answer: Answer, subject: Subject) -> Light | None:
@@ -126,7 +159,8 @@ def ask(question: Question, answer: Answer, subject: Subject, key: str) -> int |
     if question.kind == "step":
         return _found_step(key)
     if not answer.options:
-        value = st.number_input(_("Your guess"), value=None, min_value=0.0, key=key, width=160)
+        least = {"min_value": 0, "step": 1} if question.counts else {"min_value": 0.0}
+        value = st.number_input(_("Your guess"), value=None, key=key, width="stretch", **least)
         return None if value is None else float(value)
     if question.kind == "head":
         return _chosen_head(question, answer, subject, key)

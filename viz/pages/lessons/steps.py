@@ -131,8 +131,10 @@ def follow(page: str) -> None:
 
 
 def close(lesson: Lesson) -> None:
-    """End the lesson: what it had put away comes back; the page stays."""
+    """End the lesson: what it had put away comes back, beside the list of lessons."""
     session = current_session()
     for name in (Part.LESSON, Part.STEP, HIDE):
         session.address.set(name, None)
     before.give_back(session, lesson.model)
+    st.session_state[Part.PAGE] = "lessons"
+    session.rerun_requested = True

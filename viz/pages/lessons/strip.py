@@ -15,7 +15,7 @@ from viz.i18n.format import literal
 from viz.pages.lessons import before, own_text, trained_state
 from viz.pages.lessons.in_sight import figures_of
 from viz.pages.lessons.page_choices import HIDE
-from viz.pages.lessons.question import FINDABLE, progress, show_question
+from viz.pages.lessons.question import FINDABLE, QuestionView, score_words, show_question
 from viz.pages.lessons.shelf import lesson_after, lesson_named
 from viz.pages.lessons.step_text import markdown, paragraphs_data
 from viz.pages.lessons.steps import Part, close, number_of, open_step, state_of
@@ -24,7 +24,6 @@ from viz.ui.qr import link_words, on_code, wanted_code
 
 if TYPE_CHECKING:
     from model.lessons.lesson import Lesson
-    from model.lessons.light import Light
 
 STYLE = Path(__file__).parent / "strip.css"
 # What is hidden, by the names that a lesson has for it.
@@ -56,37 +55,37 @@ def panel(session: Session, place: DeltaGenerator) -> None:
         st.html(STYLE)
         head = st.container(key="lesson_head", horizontal=True, vertical_alignment="center")
         head.caption(literal(f"{lesson.title} · {place_words(lesson, number)}"))
-        head.button(_("End lesson"), key="lesson_end", type="tertiary", on_click=partial(close, lesson))
+        head.button(_("End lesson"), key="lesson_end", on_click=partial(close, lesson))
         st.markdown(f"**{literal(step.title)}**")
         st.markdown(markdown(step.paragraphs))
         own_text.line(session, lesson, state_of(lesson, number))
         waiting = trained_state.awaited(session) is not None
-        sentence, place_of_answer = "", None
+        question = QuestionView(is_open=step.question is not None)
         if step.question is not None and session.traced_input is not None and not waiting:
             with st.container(key="lesson_question"):
-                sentence, place_of_answer = show_question(session, lesson, number, step.question)
+                question = show_question(session, lesson, number, step.question)
         last = number == len(lesson.steps) - 1
         following = lesson_after(lesson) if last else None
-        if last:
+        if last and not question.is_open:
             st.markdown(end_words(following))
         row = st.container(key="lesson_steps", horizontal=True, vertical_alignment="center")
         row.button(_("Back"), key="lesson_back", disabled=not number, on_click=partial(open_step, lesson, number - 1))
+        if question.hint is not None:
+            label = _("Show me") if question.shows_answer else _("Hint")
+            row.button(label, key="lesson_hint", on_click=question.hint)
         if following is not None:
             ahead = partial(open_step, following, 0)
             row.button(_("Next lesson"), key="lesson_following", type="primary", on_click=ahead)
         elif not last:
             ahead = partial(open_step, lesson, number + 1)
             row.button(_("Next step"), key="lesson_next", type="primary", on_click=ahead)
-        if last and (first := progress(lesson).first):
-            words = _("{right} of {all} right at the first guess, without a hint").format(
-                right=sum(first.values()), all=len(first)
-            )
+        if last and (words := score_words(lesson)):
             st.caption(words)
         if words := before.sentence(session):
             st.caption(words)
         acts = {"go": partial(on_go, lesson), "code": partial(on_code, Part.ACTS), "place": on_place}
         changes = {f"on_{name}_change": act for name, act in acts.items()}
-        _lesson(data=step_data(lesson, number, sentence, place_of_answer), key=Part.ACTS, **changes)
+        _lesson(data=step_data(lesson, number, question), key=Part.ACTS, **changes)
     before.look_after(session)
 
 
@@ -111,18 +110,19 @@ def place_words(lesson: Lesson, number: int) -> str:
     return _("step {number} of {count}").format(number=number + 1, count=len(lesson.steps))
 
 
-def step_data(lesson: Lesson, number: int, question: str, place: Light | None = None) -> dict[str, Any]:
-    """A step for the browser, see lesson.js. question: as it is asked of this text. place: of its answer."""
+def step_data(lesson: Lesson, number: int, question: QuestionView) -> dict[str, Any]:
+    """A step for the browser, see lesson.js. question: of the text that is there."""
     step = lesson.steps[number]
-    lights = step.lights if place is None else [*step.lights, place]
+    lights = step.lights if question.place is None else [*step.lights, question.place]
     return {
         "lesson": lesson.name,
         "step": number,
         "count": len(lesson.steps),
         "title": step.title,
         "place": place_words(lesson, number),
-        "question": question,
-        "find": step.question.kind if question and step.question and step.question.kind in FINDABLE else "",
+        "question": question.words,
+        "remarks": question.remarks,
+        "find": step.question.kind if question.words and step.question and step.question.kind in FINDABLE else "",
         "paragraphs": paragraphs_data(step.paragraphs),
         "figures": figures_of(step, state_of(lesson, number)),
         "lights": [{"kind": each.kind, "what": each.what} for each in lights],

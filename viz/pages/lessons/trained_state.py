@@ -45,7 +45,7 @@ def train_to(session: Session, name: str, step: int) -> None:
             return
         session.training.lesson_run = session.training.run
     live.go_to(step)
-    training.show(session)
+    training.show()
     session.address.set(Part.NAME, name)
     session.address.set(Part.STEP, str(step))
 

@@ -116,7 +116,7 @@ def show_positions(model: TextModel, row: ChoiceRow) -> Views:
         def rest() -> None:
             now = current_session()
             if model.kind in TWO_STACKS and now.generation is not None and not now.origin:
-                places[0].caption(explaining.how_written())
+                places[0].caption(explaining.how_written(bool(now.what_if.changes)))
             show_pin_note(places[2], subject)
             data_table(Part.DATA, lambda: positions.table(subject), "predictions", place=data, parts=parts)
 

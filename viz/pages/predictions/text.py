@@ -24,7 +24,13 @@ def view_name(view: str) -> str:
     }[view]
 
 
-def how_written() -> str:
+def how_written(changed: bool) -> str:
+    """How the grey target was written. changed: changes are made to the pass, though not to the one that wrote it."""
+    if changed:
+        return _(
+            "What stands in the field above, in grey, is what the model writes without the change, by greedy decoding: "
+            "the most probable token at each step."
+        )
     return _(
         "What the model writes in the field above, in grey, is greedy decoding: the most probable token at each step. "
         "The beam tree compares it with a search."

@@ -7,7 +7,7 @@ import pytest
 from model.analysis.attention_maps import Quantity
 from model.analysis.head_metrics import METRICS
 from model.checkpoints.load import open_checkpoint
-from tests.app_reading import component, heads, opened, sound, type_in
+from tests.app_reading import component, heads, model_list, opened, sound, type_in
 from tests.test_app_kinds import write
 from tests.viz.small import write_small
 from viz.pages.attention import page
@@ -79,7 +79,7 @@ def test_a_pin_of_another_shape_is_a_sentence(here):
     session = app.session_state[Key.SESSION]
     session.keep()
     session.differing = True
-    app.selectbox(key="model").set_value("wide").run()
+    model_list(app).set_value("wide").run()
     assert not app.exception
     assert any("another number of heads" in info.value for info in app.info)
 

@@ -13,7 +13,7 @@ from safetensors.torch import load_file
 
 from model.checkpoints.load import open_checkpoint
 from model.runtime.errors import CheckpointError
-from tests.app_reading import opened, sent, sound
+from tests.app_reading import model_list, opened, sent, sound
 from tests.model.checkpoints.adapted import QUERIES, lora, write_adapter, write_settings
 from tests.model.checkpoints.bridge.models import theirs, write_tokenizer
 from tests.viz.pages.checkpoints.checkpoints_page import here as here
@@ -152,7 +152,7 @@ def test_an_upload_leads_to_no_path_of_a_server_for_others(local, models, here, 
     write_settings(models / "adapter", base_model_name_or_path=str(here / "secret"))
     app = uploaded(page("open"), "theirs.zip", archive(models / "adapter"))
     assert ("is in the list" if local else "was not opened") in said(app)
-    app.selectbox(key="model").set_value("theirs").run()
+    model_list(app).set_value("theirs").run()
     if local:
         assert sound(app).session_state["session"].model.name == "theirs"
         return
@@ -165,7 +165,7 @@ def test_a_name_of_the_list_counts_for_everybody(models, here, monkeypatch):
     monkeypatch.setattr("viz.state.permissions.is_local", lambda *_given: False)
     write_settings(models / "adapter", base_model_name_or_path="/somewhere/of/mine/tiny")
     app = uploaded(page("open"), "theirs.zip", archive(models / "adapter"))
-    app.selectbox(key="model").set_value("theirs").run()
+    model_list(app).set_value("theirs").run()
     assert sound(app).session_state["session"].model.name == "theirs"
 
 

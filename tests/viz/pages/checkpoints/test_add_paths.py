@@ -14,7 +14,7 @@ import viz.state.checkpoints
 from model.checkpoints.hub import Offer
 from model.runtime import cancellation
 from model.runtime.errors import CheckpointError
-from tests.app_reading import component, opened, sound
+from tests.app_reading import component, model_list, opened, sound
 from tests.model.checkpoints.test_uploads import zipped
 from tests.model.training.live.live_examples import SETTINGS, live
 from tests.viz.pages.checkpoints.checkpoints_page import asked_for, looked_for, page, rows, said, uploaded
@@ -30,9 +30,9 @@ def test_a_path_of_the_command_line_is_shown_first(here, monkeypatch):
     (here / "models" / "plain.pt").unlink()
     monkeypatch.setattr(sys, "argv", ["app.py", f"--checkpoint={here / 'given'}", "--checkpoint", str(here / "none")])
     app = sound(page())
-    assert app.selectbox(key="model").value == "given"
+    assert model_list(app).value == "given"
     assert rows(app)["none"]["problem"]
-    assert sound(page(model="small")).selectbox(key="model").value == "small"
+    assert model_list(sound(page(model="small"))).value == "small"
 
 
 def test_a_wrong_path_of_the_command_line_is_a_sentence(here, monkeypatch):
@@ -42,7 +42,7 @@ def test_a_wrong_path_of_the_command_line_is_a_sentence(here, monkeypatch):
     # its name alone: the page may be a visitor's
     assert app.error[0].value.startswith("none was not opened: none is not there")
     assert app.error[0].value.endswith(" small is shown instead.")
-    assert app.selectbox(key="model").value == "small"
+    assert model_list(app).value == "small"
     assert component(app, "token_bar")["source"]
 
 
@@ -144,7 +144,7 @@ def test_while_hugging_face_does_not_answer_the_page_can_be_used(monkeypatch):
     monkeypatch.setattr(model.checkpoints.hub, "PATIENCE", 1e9)
     app = asked_for(page(), "me/mine")
     assert sound(app).button(key="adding_ask").disabled
-    app.selectbox(key="model").set_value("mine").run()
+    model_list(app).set_value("mine").run()
     assert rows(sound(app))["mine"]["current"]
     app.button(key="adding_asked_cancel").click().run()
     assert not sound(app).button(key="adding_ask").disabled
@@ -208,18 +208,18 @@ def test_a_model_that_was_opened_stays_when_a_file_is_refused(here, monkeypatch)
     (here / "cut" / "config.json").write_text(json.dumps(settings | {"d_model": 2 * settings["d_model"]}))
     app = page()
     assert "The field is empty" in app.button(key="adding_look").click().run().error[0].value
-    assert sound(looked_for(app, str(here / "good"))).selectbox(key="model").value == "good"
+    assert model_list(sound(looked_for(app, str(here / "good")))).value == "good"
     begun = live(SETTINGS)
     monkeypatch.setattr(training, "training", lambda _session: begun)
     for shown in ("good", training.ENTRY):
-        app.selectbox(key="model").set_value(shown).run()
+        model_list(app).set_value(shown).run()
         looked_for(app, "")
         looked_for(app, str(here / "cut"))
         assert app.error[0].value.startswith("cut was not opened: ")
         assert app.error[0].value.endswith(" is shown as before.")
         assert not app.toast
-        assert app.selectbox(key="model").value == shown
-    assert sound(app.selectbox(key="model").set_value("small").run()).selectbox(key="model").value == "small"
+        assert model_list(app).value == shown
+    assert model_list(sound(model_list(app).set_value("small").run())).value == "small"
     begun.close()
 
 
@@ -236,7 +236,7 @@ def test_what_the_command_line_and_the_environment_ask_for_in_vain_is_said(here,
     monkeypatch.setattr(sys, "argv", ["app.py", "--help", f"--checkpoint={here / 'saved' / 'mine'}", "--checkpoint"])
     monkeypatch.setenv(viz.state.checkpoints.MODELS, str(here / "nowhere"))
     app = sound(opened())
-    assert app.selectbox(key="model").value == "mine"
+    assert model_list(app).value == "mine"
     said = [warning.value for warning in app.warning]
     assert [sentence.split()[0] for sentence in said] == [r"\--help", "After", "VITRINE_MODELS"]
     assert "-- --checkpoint PATH" in said[0]

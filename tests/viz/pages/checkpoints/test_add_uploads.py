@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.app_reading import sound
+from tests.app_reading import model_list, sound
 from tests.model.checkpoints.test_uploads import zipped
 from tests.viz.pages.checkpoints.checkpoints_page import here as here
 from tests.viz.pages.checkpoints.checkpoints_page import packed, page, rows, said, tensors, uploaded
@@ -24,8 +24,8 @@ def test_an_upload_is_in_this_session_only(here, monkeypatch):
     app = sound(uploaded(page(), "sent.zip", packed(folder)))
     assert "sent is in the list" in said(app)
     assert rows(app)["sent"]["removable"]
-    assert app.selectbox(key="model").options[0] == "sent"
-    app.selectbox(key="model").set_value("sent").run()
+    assert model_list(app).options[0] == "sent"
+    model_list(app).set_value("sent").run()
     assert any("2+1" in f"{caption.value} {caption.help}" for caption in sound(app).caption)
     assert app.session_state["session"].model.name == "sent"
     key = app.query_params["opened"]
@@ -73,7 +73,7 @@ def test_a_refused_upload_is_a_sentence_and_nothing_is_lost(here):
         assert not app.exception
         assert said(app).startswith(f"{name} was not opened: ")
         assert {"sent", "small"} <= rows(app).keys()
-        assert app.selectbox(key="model").value == "sent"
+        assert model_list(app).value == "sent"
 
 
 @pytest.mark.parametrize(
@@ -104,5 +104,5 @@ def test_what_is_sent_and_cannot_be_shown_is_in_the_list_and_says_why(name, cont
     assert said(app) == sentence
     assert bool(app.toast) == (not of_row["problem"])
     row = rows(app)[name]
-    assert name not in app.selectbox(key="model").options
+    assert name not in model_list(app).options
     assert all(text in row[key] if text else not row[key] for key, text in of_row.items()), row

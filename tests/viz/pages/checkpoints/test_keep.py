@@ -10,7 +10,7 @@ import torch
 
 import viz.state.checkpoints
 from model.checkpoints.manage import read_card, write_card
-from tests.app_reading import opened, sound
+from tests.app_reading import model_list, opened, sound
 from tests.model.checkpoints.bridge.models import theirs
 from tests.viz.small import write_small
 from viz.pages.checkpoints import keep
@@ -58,7 +58,7 @@ def test_a_model_of_others_is_saved_as_one_of_vitrine(here, monkeypatch):
     assert "is not of Vitrine (Hugging Face: llama): it stays as it came." in words(app)
     before = app.session_state["session"].model
     app.button(key="keeping_save").click().run()
-    assert sound(app).selectbox(key="model").value == "my-their-llama"
+    assert model_list(sound(app)).value == "my-their-llama"
     model = app.session_state["session"].model
     assert model.network.config == before.network.config
     state = before.network.state_dict()
@@ -106,7 +106,7 @@ def test_the_card_of_a_bundled_one_goes_into_a_copy(here):
     app.button(key="keeping_save").click().run()
     assert read_card(here / "saved" / "copy") == "new"
     assert read_card(here / "bundled" / "small") == "old"
-    assert sound(app).selectbox(key="model").value == "copy"
+    assert model_list(sound(app)).value == "copy"
     assert "Saved as copy" in words(app)
 
 
@@ -117,10 +117,10 @@ def test_a_saved_one_is_renamed_and_deleted(here):
     app.text_input(key="keeping_name_mine").set_value("better").run()
     app.button(key="keeping_rename").click().run()
     assert [folder.name for folder in (here / "saved").iterdir()] == ["better"]
-    assert sound(app).selectbox(key="model").value == "better"
+    assert model_list(sound(app)).value == "better"
     app.button(key="keeping_delete").click().run()
     assert not list((here / "saved").iterdir())
-    assert sound(app).selectbox(key="model").value == "small"
+    assert model_list(sound(app)).value == "small"
     assert not [each for each in app.button if each.key == "keeping_delete"]
 
 

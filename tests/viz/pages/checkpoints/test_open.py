@@ -11,7 +11,7 @@ from torch import nn
 import viz.state.checkpoints
 from model.checkpoints.catalog import catalog_entry
 from model.checkpoints.load import open_checkpoint
-from tests.app_reading import opened, sound
+from tests.app_reading import model_list, opened, sound
 from tests.model.checkpoints.convert.layout_references import GPT, Seq2Seq, quietly, random_weights
 from tests.viz.pages.checkpoints.checkpoints_page import here as here
 from tests.viz.pages.checkpoints.checkpoints_page import packed, page, rows, uploaded
@@ -24,8 +24,8 @@ def test_everything_that_is_here_is_listed_from_its_headers():
     app = sound(page())
     found = rows(app)
     assert list(found) == ["bad.safetensors", "plain.pt", "mine", "small"]
-    assert app.selectbox(key="model").options == ["mine", "small"]
-    assert app.selectbox(key="model").value == "small"
+    assert model_list(app).options == ["mine", "small"]
+    assert model_list(app).value == "small"
     count = open_checkpoint(viz.state.checkpoints.CHECKPOINTS / "small").network.parameter_count()
     assert found["small"]["parameters"] == f"{count / 1000:.3g} k"
     assert found["small"]["bytes"] == found["small"]["needs"] == f"{4 * count / 1000:.3g} kB"
@@ -81,10 +81,10 @@ def test_the_list_says_what_does_not_fit_and_what_would(here, monkeypatch):
 def test_layers_that_are_no_model_are_a_sentence_and_the_model_stays(here):
     torch.save(quietly(nn.Transformer, 12, 3, 1, 1, 20).state_dict(), here / "models" / "layers.pt")
     app = page(model="mine")
-    app.selectbox(key="model").set_value("layers.pt").run()
+    model_list(app).set_value("layers.pt").run()
     assert app.error[0].value.startswith("layers.pt was not opened: layers.pt holds the layers")
     assert app.error[0].value.endswith("→ Read. mine is shown as before.")
-    assert app.selectbox(key="model").value == "mine"
+    assert model_list(app).value == "mine"
     assert rows(app)["mine"]["current"]
     app.switch_page("viz/pages/attention/page.py").run()
     assert not app.error
@@ -95,14 +95,14 @@ def test_weights_that_do_not_tell_their_heads_are_asked_for_them(here):
     models = {name: random_weights(GPT(), seed).state_dict() for seed, name in enumerate(("student", "teacher"))}
     torch.save(models, here / "models" / "gpt.pt")
     app = page()
-    app.selectbox(key="model").set_value("gpt.pt").run()
+    model_list(app).set_value("gpt.pt").run()
     assert not app.error
     assert "gpt.pt is not shown yet" in app.info[0].value
-    assert app.selectbox(key="model").value == "small"
+    assert model_list(app).value == "small"
     assert app.button(key="telling_gpt.pt").disabled
     app.selectbox(key="telling_heads_gpt.pt").set_value(3).run()
     app.button(key="telling_gpt.pt").click().run()
-    assert sound(app).selectbox(key="model").value == "gpt.pt"
+    assert model_list(sound(app)).value == "gpt.pt"
     assert app.session_state["session"].model.config.n_heads == 3
     assert any("nanoGPT" in caption.value for caption in app.caption)
     assert app.query_params["told"] == "heads:3@gpt.pt"
@@ -120,7 +120,7 @@ def test_weights_that_do_not_tell_their_heads_are_asked_for_them(here):
     assert torch.equal(model.network.get_parameter("decoder.embedding.positions.table"), wanted)
     again = sound(page(model="gpt.pt", told="heads:6@gpt.pt"))  # a copied link
     assert again.session_state["session"].model.config.n_heads == 6
-    app.selectbox(key="model").set_value("small").run()
+    model_list(app).set_value("small").run()
     assert "told" not in sound(app).query_params
 
 

@@ -61,13 +61,28 @@ def test_a_typed_text_stays_at_steps_of_the_same_model_and_texts_until_the_lesso
     assert not [each for each in app.button if each.key == "lesson_text"]
     type_in(app, "source", OWN)
     assert app.button(key="lesson_text")
+    label = {OWN: "Lesson's text", "I like tea.": "Your text"}  # of the button that brings the other
     for press, source in (("next", "I like tea."), ("next", OWN), ("back", "I like tea."), ("back", OWN)):
         sound(app.button(key=f"lesson_{press}").click().run())
         assert session.traced[0] == source
-        assert (source == OWN) == bool([each for each in app.button if each.key == "lesson_text"])
-    for press in ("text", "next", "next"):
+        assert app.button(key="lesson_text").label == label[source]
+    for press in ("next", "text"):
+        sound(app.button(key=f"lesson_{press}").click().run())
+    assert (session.traced[0], app.button(key="lesson_text").label) == (OWN, "Lesson's text")
+    for press in ("back", "text", "next", "next"):
         sound(app.button(key=f"lesson_{press}").click().run())
     assert session.traced[0] == "She reads."
+
+
+def test_a_target_that_the_button_lets_the_model_write_is_no_text_of_ones_own():
+    app = sound(opened("lessons", language="en"))
+    app.button(key="open_causal-mask").click().run()
+    for _step in range(2):  # the causal mask is off: what the button writes stands in the field as text
+        app.button(key="lesson_next").click().run()
+    next(each for each in app.button if each.label == "Translate").click().run()
+    sound(app)
+    assert app.session_state[Key.SESSION].texts.typed[Key.TARGET]
+    assert not [each for each in app.button if each.key == "lesson_text"]
 
 
 def test_a_step_shows_nothing_that_the_visitor_has_chosen_which_comes_back_at_the_end():

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from model.inference.copies import vary
-from tests.app_reading import labels, sent
+from tests.app_reading import labels, model_list, sent
 from tests.viz.pages.positions.positions_page import TEXT, one, page, sound
 from tests.viz.small import looking, write_small
 from viz.pages.positions.applied import changes_map, compare, losses_chart, verdicts
@@ -101,7 +101,7 @@ def test_a_text_without_a_loss_is_told_and_no_nan_is_shown(here):
 def test_a_wish_is_for_one_model_and_an_impossible_one_is_refused(small, here):
     write_small(here / "zother", seed=2)
     app = page("applied", model="small", position="alibi")
-    app.selectbox(key="model").set_value("zother").run()
+    model_list(app).set_value("zother").run()
     assert "position" not in app.query_params
     assert app.session_state["session"].model.config.position == "sinusoidal"
     app = page("tokens", model="small", position="learned", max_length="12x", position_base="1e3")

@@ -14,7 +14,7 @@ from model.inference.beam_search import Node, SearchTree
 from model.inference.decoding import Sampling
 from model.network.attention import MultiHeadAttention
 from model.text.tokenizer import MASK
-from tests.app_reading import component, opened, sound, type_in
+from tests.app_reading import component, model_list, opened, sound, type_in
 from tests.test_app_kinds import write
 from tests.viz.pages.positions.positions_page import one
 from tests.viz.small import looking, write_small
@@ -225,7 +225,7 @@ def test_a_pin_of_another_vocabulary_is_told(small, here):
     write(here / "writer", "decoder-only")
     app = shown("positions", source=SOURCE, model="small")
     app.session_state["session"].keep()
-    app.selectbox(key="model").set_value("writer").run()
+    model_list(app).set_value("writer").run()
     assert not app.exception
     assert any("another vocabulary" in caption.value for caption in app.caption)
 

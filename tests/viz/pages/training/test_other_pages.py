@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from streamlit.testing.v1 import AppTest
 
-from tests.app_reading import body, opened, sound
+from tests.app_reading import body, model_list, opened, sound
 from tests.viz.pages.training.training_page import demonstrated, live
 from viz.state import training
 
@@ -27,7 +27,7 @@ def test_the_open_view_is_of_the_newest_step():
     run = demonstrated().session_state["session"].training.run
     for page, drawn in VIEWS.items():
         app = opened(page, run=run)
-        app.selectbox(key="model").set_value(training.ENTRY).run()
+        model_list(app).set_value(training.ENTRY).run()
         given = live(app)
         given.rewind(given.current.film.key_frames[0])
         live(app)
@@ -45,7 +45,7 @@ def test_the_open_view_is_of_the_newest_step():
 def test_the_model_in_training_is_evaluated_as_it_stands():
     run = demonstrated().session_state["session"].training.run
     app = opened("checkpoints", run=run, checkpoints_part="evaluate", evaluate_from="paste")
-    app.selectbox(key="model").set_value(training.ENTRY).run()
+    model_list(app).set_value(training.ENTRY).run()
     given = live(app)
     given.rewind(given.current.film.key_frames[0])
     live(app)

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 from model.checkpoints.load import open_checkpoint
 from model.training.demonstration import REVERSE
-from tests.app_reading import opened, sound, type_in
+from tests.app_reading import model_list, opened, sound, type_in
 from tests.model.training.live.live_examples import LONG, Gate
 from tests.viz.pages.training.training_page import TABLE, begun, demonstrated, live, page, part, pasted, words
 from tests.viz.small import write_small
@@ -102,21 +102,21 @@ def test_a_model_is_saved_found_and_deleted(here):
     assert "Saved as" not in words(sound(app.run()))  # told once
     assert [each.proto.label for each in app.get("download_button")] == ["Download as .zip"]
     assert app.checkbox(key="saving_curves").label.endswith("for TensorBoard")
-    assert app.selectbox(key="model").options[1:] == ["mine", "small"]
+    assert model_list(app).options[1:] == ["mine", "small"]
     training = open_checkpoint(here / "saved" / "mine").training
     assert (training["steps"], training["licence"]) == (3, "made by code, model/data/tasks.py")
     assert app.button(key="saving_save").disabled
     app.checkbox(key="saving_replace").set_value(True).run()
     assert not app.button(key="saving_save").disabled
-    assert opened(model="mine").selectbox(key="model").value == "mine"
-    app.selectbox(key="model").set_value("mine").run()
+    assert model_list(opened(model="mine")).value == "mine"
+    model_list(app).set_value("mine").run()
     app.query_params["model"] = "mine"  # as the browser's address has it
     app.button(key="saving_delete").click().run()
     assert not (here / "saved" / "mine").exists()
     app.query_params["model"] = "mine"  # a browser asks for it once more
     assert not app.run().warning  # who deletes the model that is shown need not be told that it is gone
-    app.selectbox(key="model").set_value("training").run()
-    assert app.selectbox(key="model").options[1:] == ["small"]
+    model_list(app).set_value("training").run()
+    assert model_list(app).options[1:] == ["small"]
     with zipfile.ZipFile(io.BytesIO(live(app).zip("mine", curves=True))) as archive:
         assert any(name.startswith("mine/curves/run-1/events") for name in archive.namelist())
 
@@ -186,7 +186,7 @@ def test_the_model_that_a_training_began_with_can_be_shown_meanwhile():
     app = page(begin="on", training_data="phrases")
     begun(app)
     assert app.run().session_state["session"].training.step is not None
-    app.selectbox(key="model").set_value("small")
+    model_list(app).set_value("small")
     session = sound(app.run()).session_state["session"]
     assert session.training.step is None
     assert session.model is live(app).start
@@ -197,9 +197,9 @@ def test_what_another_model_wrote_is_not_read_by_the_one_in_training(here):
     app = page(model="small", begin="on", training_data="phrases")
     begun(app)
     type_in(app, "source", "We go home.")
-    app.selectbox(key="model").set_value("eng-cmn")
+    model_list(app).set_value("eng-cmn")
     other = sound(app.run()).session_state["session"].target
-    app.selectbox(key="model").set_value(training.ENTRY)
+    model_list(app).set_value(training.ENTRY)
     session = sound(app.run()).session_state["session"]
     assert max(other.ids) >= len(live(app).start.target_tokenizer) > max(session.target.ids)
 

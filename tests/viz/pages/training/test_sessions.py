@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 
-from tests.app_reading import sound, type_in
+from tests.app_reading import model_list, sound, type_in
 from tests.viz.pages.training.training_page import begun, demonstrated, live, page, part, words
 from tests.viz.small import write_small
 from viz.state import training
@@ -66,7 +66,7 @@ def test_a_training_whose_model_was_deleted_goes_on_and_is_saved(here):
 def test_a_model_that_is_shown_stays_shown_when_a_training_of_another_is_given_up(here):
     write_small(here / "bundled" / "other")
     app = sound(part(demonstrated(), "runs"))
-    app.selectbox(key="model").set_value("small").run()
+    model_list(app).set_value("small").run()
     app.button(key="runs_give_up").click().run()
     app.button(key="runs_confirm").click().run()
     assert sound(app).session_state["model"] == "small"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from model.training.demonstration import REVERSE
-from tests.app_reading import opened, sound, type_in, typed
+from tests.app_reading import model_list, opened, sound, type_in, typed
 from tests.viz.pages.training.training_page import TABLE, begun, demonstrated, live, page, pasted
 from viz.state import training
 
@@ -37,10 +37,10 @@ def test_what_is_asked_of_another_model_leaves_the_film_alone():
     app = demonstrated()
     film = live(app).current.film
     edition = film.edition
-    app.selectbox(key="model").set_value("small").run()
+    model_list(app).set_value("small").run()
     named(app, "Translate").click()
     sound(app.run())
-    app.selectbox(key="model").set_value(training.ENTRY).run()
+    model_list(app).set_value(training.ENTRY).run()
     assert live(sound(app)).current.film.edition == edition
     assert film.probe.target == film.model.target_tokens(REVERSE.text[::-1])
 
