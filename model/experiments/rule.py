@@ -114,7 +114,7 @@ class Condition:
     seeds: int | None = None
 
     def __invert__(self) -> Condition:
-        return replace(self, text=say("not: {condition}", condition=self.text), met=_not(self.met))
+        return replace(self, text=say("it is not so that {condition}", condition=self.text), met=_not(self.met))
 
     def __and__(self, other: Condition) -> Condition:
         return every((self, other), say("({first}, and {second})", first=self.text, second=other.text))
@@ -125,7 +125,9 @@ class Condition:
     @property
     def or_open(self) -> Condition:
         """Condition that is open where this one is not met."""
-        return replace(self, text=say("{condition}, or open", condition=self.text), met=self.met or None)
+        return replace(
+            self, text=say("{condition} (otherwise it stays open)", condition=self.text), met=self.met or None
+        )
 
     @property
     def surely(self) -> Condition:
@@ -167,21 +169,21 @@ def _limit(a: Quantity, limit: float) -> float | str:
 def at_most(a: Quantity, limit: float) -> Condition:
     """a ≤ limit, with every seed; not of NaN."""
     return Condition(
-        say("“{a}” at most {limit}", a=a.name, limit=_limit(a, limit)), all(value <= limit for value in a.values)
+        say("“{a}” is at most {limit}", a=a.name, limit=_limit(a, limit)), all(value <= limit for value in a.values)
     )
 
 
 def at_least(a: Quantity, limit: float) -> Condition:
     """a ≥ limit, with every seed; not of NaN."""
     return Condition(
-        say("“{a}” at least {limit}", a=a.name, limit=_limit(a, limit)), all(value >= limit for value in a.values)
+        say("“{a}” is at least {limit}", a=a.name, limit=_limit(a, limit)), all(value >= limit for value in a.values)
     )
 
 
 def exceeds(a: Quantity, limit: float) -> Condition:
     """a > limit, with every seed; not of NaN."""
     return Condition(
-        say("“{a}” above {limit}", a=a.name, limit=_limit(a, limit)), all(value > limit for value in a.values)
+        say("“{a}” is above {limit}", a=a.name, limit=_limit(a, limit)), all(value > limit for value in a.values)
     )
 
 
@@ -190,7 +192,7 @@ def exceeds(a: Quantity, limit: float) -> Condition:
 
 def enough(seeds: int) -> Condition:
     """Condition that there are as many seeds as a spread needs."""
-    return Condition(say("{seeds} seeds at least", seeds=SEEDS), seeds >= SEEDS, seeds=seeds)
+    return Condition(say("there are at least {seeds} seeds", seeds=SEEDS), seeds >= SEEDS, seeds=seeds)
 
 
 @dataclass(frozen=True)
@@ -211,8 +213,12 @@ class Margin:
     def applied(self, text: Message) -> Message:
         """Text of a comparison with this margin."""
         if not self.least:
-            return say("{condition} by more than twice the spread", condition=text)
-        return say("{condition} by more than {least} and twice the spread", condition=text, least=self.least)
+            return say("{condition} by more than twice the spread of the seeds", condition=text)
+        return say(
+            "{condition} by more than {least} and by more than twice the spread of the seeds",
+            condition=text,
+            least=self.least,
+        )
 
 
 NO_MARGIN = Margin()
@@ -220,24 +226,25 @@ NO_MARGIN = Margin()
 
 def clearly_above(a: Quantity, limit: float) -> Condition:
     """a above a limit: by more than twice the spread of its seeds, or with its whole interval."""
-    text = say("“{a}” above {limit}", a=a.name, limit=_limit(a, limit))
+    text = say("“{a}” is above {limit}", a=a.name, limit=_limit(a, limit))
     if a.interval:
         low, high = a.interval
         met = True if low > limit else False if high < limit else None
-        return Condition(say("{condition}, with its whole interval", condition=text), met, chance=True)
+        return Condition(say("{condition}, even at the lower end of its interval", condition=text), met, chance=True)
     return Condition(NO_MARGIN.applied(text), above(a.values, limit), True, len(a.values))
 
 
 def clearly_below(a: Quantity, limit: float) -> Condition:
     """a below a limit: by more than twice the spread of its seeds, or with its whole interval."""
-    text, opposite = say("“{a}” below {limit}", a=a.name, limit=_limit(a, limit)), clearly_above(a, limit)
-    text = say("{condition}, with its whole interval", condition=text) if a.interval else NO_MARGIN.applied(text)
+    text, opposite = say("“{a}” is below {limit}", a=a.name, limit=_limit(a, limit)), clearly_above(a, limit)
+    within = say("{condition}, even at the upper end of its interval", condition=text)
+    text = within if a.interval else NO_MARGIN.applied(text)
     return replace(opposite, text=text, met=_not(opposite.met))
 
 
 def clearly_within(a: Quantity, low: float, high: float) -> Condition:
     """a between two limits, with its whole interval."""
-    text = say("“{a}” from {low} to {high}, with its whole interval", a=a.name, low=low, high=high)
+    text = say("“{a}” is from {low} to {high}, both ends of its interval too", a=a.name, low=low, high=high)
     return every((clearly_above(a, low), clearly_below(a, high)), text)
 
 
@@ -254,18 +261,18 @@ def less(a: Quantity, b: Quantity, margin: Margin = NO_MARGIN) -> Condition:
     """a below b by more than twice the spread of both, and by the margin. Not met: a is above b by as much, or they are
     surely less apart than the margin.
     """
-    return _ordered(a, b, margin, margin.applied(say("“{a}” below “{b}”", a=a.name, b=b.name)), "lower")
+    return _ordered(a, b, margin, margin.applied(say("“{a}” is below “{b}”", a=a.name, b=b.name)), "lower")
 
 
 def greater(a: Quantity, b: Quantity, margin: Margin = NO_MARGIN) -> Condition:
     """a above b: see `less`."""
-    return _ordered(a, b, margin, margin.applied(say("“{a}” above “{b}”", a=a.name, b=b.name)), "higher")
+    return _ordered(a, b, margin, margin.applied(say("“{a}” is above “{b}”", a=a.name, b=b.name)), "higher")
 
 
 def alike(a: Quantity, b: Quantity, margin: Margin) -> Condition:
     """a and b surely less apart than the margin, wherever their spread lets them be."""
     text = say(
-        "“{a}” and “{b}” less than {least} apart, twice the spread included", a=a.name, b=b.name, least=margin.least
+        "“{a}” and “{b}” are less than {least} apart, twice the spread included", a=a.name, b=b.name, least=margin.least
     )
     return _ordered(a, b, margin, text, "alike")
 
@@ -317,20 +324,33 @@ class Rule:
         """Sentence of the rule: its conditions, and the verdict where one of them is not met."""
         if self.halves:
             first, second = (half.text for half in self.halves)
-            return say("each half by itself; the first: {first}; the second: {second}", first=first, second=second)
-        parts = []
-        if self.given:
-            parts.append(say("{conditions}, else open", conditions=joined([each.text for each in self.given])))
-        if self.needs:
-            parts.append(say("{conditions}, else wrong", conditions=joined([each.text for each in self.needs])))
-        if self.wants:
-            wanted = joined([each.text for each in self.wants])
-            parts.append(say("{conditions}, else “holds in part”", conditions=wanted))
+            return say(
+                "each half of the statement is judged by itself. The first: {first}. The second: {second}",
+                first=first,
+                second=second,
+            )
+        given, needed, wanted = (
+            joined([each.text for each in conditions]) if conditions else ""
+            for conditions in (self.given, self.needs, self.wants)
+        )
+        parts = [say("it is judged only if {conditions}", conditions=given)] if given else []
+        if not wanted:
+            parts.append(say("it holds if {conditions}; otherwise it is wrong", conditions=needed))
+        elif needed:
+            parts.append(
+                say("it holds at least in part only if {conditions}; otherwise it is wrong", conditions=needed)
+            )
+            parts.append(say("it holds in full only if {conditions}", conditions=wanted))
+        else:
+            parts.append(say("it holds if {conditions}; otherwise only in part", conditions=wanted))
         by_chance = [each for each in self.conditions if each.chance]
         if any(each.seeds is not None for each in by_chance):
-            parts.append(say("{seeds} seeds at least", seeds=SEEDS))
-        if by_chance:
-            parts.append(say("where the numbers leave it undecided: open"))
+            open_ = say(
+                "it stays open with fewer than {seeds} seeds, or where these numbers leave it undecided", seeds=SEEDS
+            )
+            parts.append(open_)
+        elif by_chance:
+            parts.append(say("it stays open where these numbers leave it undecided"))
         first, *rest = parts
         for each in rest:
             first = say("{first}; {second}", first=first, second=each)
@@ -355,5 +375,5 @@ def each_of(conditions: Iterable[Condition], text: str) -> Rule:
     items = list(conditions)
     return Rule(
         needs=[some(items, say("in one case at least: {condition}", condition=text))],
-        wants=[every(items, say("in every case"))],
+        wants=[every(items, say("that is so in every case"))],
     )

@@ -192,7 +192,7 @@ def pages_by_section() -> dict[str, list[StreamlitPage]]:
     return pages
 
 
-def menu_words(session: Session) -> dict[str, str]:
+def menu_words(session: Session) -> dict[str, Any]:
     """Words of the menu, and of the file that it saves."""
     return {
         "menu": _("Menu"),
@@ -237,6 +237,19 @@ def menu_words(session: Session) -> dict[str, str]:
         "coarse": _("To stay below 5 MB, the pictures are coarser than on the page."),
         "click": _("press one to see it large"),
         "point": _("Point at a block, or tap it, to see its shapes."),
+        "lists": list_words(),
+    }
+
+
+def list_words() -> dict[str, str]:
+    """Words in the place of Streamlit's own, which are English: in an empty list, and where nothing is chosen."""
+    if catalogue.language() == "en":
+        return {}
+    return {
+        "No results": _("No such entry"),
+        "No options to select": _("nothing to choose"),
+        "Choose an option": _("choose one"),
+        "Choose options": _("choose some"),
     }
 
 

@@ -6,6 +6,7 @@ import { bus } from "../web/bus.js";
 import { buildLink } from "../web/link.js";
 import { newPopover } from "../web/popover.js";
 import { listenToFolds } from "./explanations.js";
+import { translateLists } from "./list_words.js";
 import { answered, wholePage } from "./page_file.js";
 import { listen, present } from "./present.js";
 import { nearestFigure } from "./figures.js";
@@ -150,6 +151,7 @@ export default function ({ data, parentElement, setTriggerValue }) {
   listen(words);
   listenToKeys();
   listenToFolds();
+  translateLists(words.lists);
   write(root.present, words.present);
   root.present.title = words.presenting;
   root.beginClass = () => setTriggerValue("class", performance.now());

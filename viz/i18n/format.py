@@ -44,7 +44,11 @@ def no_training(ours: bool, predicts: bool) -> str:
 
 
 def significant(value: float) -> str:
-    """Three significant digits; the exponent as the browser writes it, without zeros in front."""
+    """Three significant digits; all of a whole number below a million; the exponent as the browser writes it, without
+    zeros in front.
+    """
+    if 999.5 <= abs(value) < 1e6:
+        return f"{value:,.0f}".replace("-", "−")
     return ZEROS.sub(r"\1", f"{value:.3g}").replace("-", "−")
 
 
@@ -198,6 +202,14 @@ def type_text(info: TensorInfo) -> str:
     if not info.quantized:
         return info.dtype
     return _("{dtype}, quantized, measured as {type}").format(dtype=info.dtype, type=info.values)
+
+
+def seconds_text(seconds: float) -> str:
+    """A time of three significant digits, in seconds or in parts of a thousand of them."""
+    units = ((_("{seconds} s"), 1.0), (_("{number} ms"), 1e-3), (_("{number} µs"), 1e-6))
+    text, size = next((unit for unit in units if abs(seconds) >= 0.9995 * unit[1]), units[-1])
+    number = significant(seconds / size)
+    return text.format(seconds=number, number=number).replace(" ", "\u00a0")
 
 
 def bytes_text(count: int) -> str:

@@ -1,13 +1,14 @@
 // Numbers as they are written on the screen and in files.
 
-// Three significant digits on the screen.
+// Three significant digits on the screen; all of a whole number below a million.
 /** @param {number} value */
 export function significant(value) {
   if (Math.abs(value) === Infinity) return value < 0 ? "−∞" : "∞";
   if (value === 0) return "0";
   if (!Number.isFinite(value)) return String(value);
   const size = Math.abs(value);
-  const text = size >= 1000 || size < 0.0001 ? value.toExponential(2) : value.toPrecision(3);
+  if (size >= 999.5 && size < 1e6) return value.toLocaleString("en", { maximumFractionDigits: 0 }).replaceAll("-", "−");
+  const text = size >= 1e6 || size < 0.0001 ? value.toExponential(2) : value.toPrecision(3);
   return text.replaceAll("-", "−");
 }
 

@@ -80,10 +80,10 @@ export function axisMarks([low, high], log, most) {
 }
 
 /** @param {number} power */
-function powerName(power) {
-  const raised = String(power).replace(/./g, (sign) => (sign === "-" ? "⁻" : "⁰¹²³⁴⁵⁶⁷⁸⁹"[Number(sign)]));
-  return power >= -3 && power <= 4 ? (10 ** power).toLocaleString("en") : `10${raised}`;
-}
+const raised = (power) => `10${String(power).replace(/./g, (sign) => (sign === "-" ? "⁻" : "⁰¹²³⁴⁵⁶⁷⁸⁹"[Number(sign)]))}`;
+
+/** @param {number} power */
+const powerName = (power) => (power >= -3 && power <= 4 ? (10 ** power).toLocaleString("en") : raised(power));
 
 /** @param {number} low @param {number} high @param {number} most @returns {Mark[]} */
 function roundMarks(low, high, most) {
@@ -100,8 +100,11 @@ function roundMarks(low, high, most) {
 }
 
 /** @param {number} value */
-const brief = (value) =>
-  (Math.abs(value) >= 1e7 || (value && Math.abs(value) < 1e-3) ? value.toExponential() : value.toLocaleString("en", { maximumSignificantDigits: 12 })).replaceAll("-", "−");
+function brief(value) {
+  if (!value || (Math.abs(value) >= 1e-3 && Math.abs(value) < 1e7)) return value.toLocaleString("en", { maximumSignificantDigits: 12 }).replaceAll("-", "−");
+  const [digits, power] = value.toExponential().split("e");
+  return `${digits === "1" ? "" : `${digits.replace("-", "−")} · `}${raised(Number(power))}`;
+}
 
 // From a value to its place between two ends.
 /** @param {number[]} pair @param {boolean | undefined} log @param {number} from @param {number} to */

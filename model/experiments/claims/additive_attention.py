@@ -208,7 +208,7 @@ def judge(results: ScoreMeasurements) -> tuple[Rule, Message]:
     slower = [point.slower for point in points]
     once, nowhere = say("in one case at least: {condition}", condition=slower[0].text), say("it is faster nowhere")
     somewhere = some([each.surely for each in slower], once) | ~some([(~each).surely for each in slower], nowhere)
-    rule = Rule([costs, somewhere], wants=[every(slower, say("in every case"))])
+    rule = Rule([costs, somewhere], wants=[every(slower, say("that is so in every case"))])
     if not costs.met:
         return rule, say("{numbers}: it costs more than twice as much", numbers=fits)
     return rule, {

@@ -238,7 +238,7 @@ def find_cross(request: Request, kind: AttentionKind = "cross") -> Outcome:
     follows = {name: tuple(each > tolerance(model) * max(both) for each in both) for name, both in moved.items()}
     rule = Rule(
         [
-            Condition(say("a query for each token of the target, a key for each of the source"), fit),
+            Condition(say("there is a query for each token of the target, a key for each of the source"), fit),
             Condition(say("queries follow the target alone, keys and values the source alone"), follows == expected),
         ]
     )

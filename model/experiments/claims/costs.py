@@ -271,7 +271,10 @@ def judge_heads(timed: HeadTimes) -> Outcome:
         for count in heads
     }
     more = heads[1:]
-    longer = say("time of several heads, in times of one, above {times} with its whole interval", times=1 + SAME)
+    longer = say(
+        "the time of several heads, in times of one, is above {times}, even at the lower end of its interval",
+        times=1 + SAME,
+    )
     dearer = {
         (way, count): clearly_above(relative[way, count].quantity(longer), 1 + SAME) for way in WHOLE for count in more
     }

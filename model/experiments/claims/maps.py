@@ -255,7 +255,7 @@ def rule_of(low: float, high: float, some_heads: bool) -> Rule:
     """Rule by the interval of the correlation, and by whether some heads surely agree; weak agreement is some."""
     mean = Quantity(say("rank correlation, mean over the heads"), ((low + high) / 2,), interval=(low, high))
     strong, weak = clearly_above(mean, AGREES), clearly_within(mean, 0.0, AGREES)
-    heads = Condition(say("that of some heads surely above {limit}", limit=AGREES), some_heads)
+    heads = Condition(say("that of some heads is surely above {limit}", limit=AGREES), some_heads)
     return Rule([strong | weak.surely | heads], wants=[strong.surely])
 
 

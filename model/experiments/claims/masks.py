@@ -99,7 +99,7 @@ def find_order(request: Request, hide: Hide = causal) -> Outcome:
     rule = Rule([at_most(Quantity(say("largest difference from the right output"), tuple(errors)), 1e-6)])
     reason = say(
         "with −∞ put in after softmax {broken} %\xa0of the numbers of the output are infinite or NaN; with zeros put "
-        "in there a row adds up to {sum} at the least, and with the mask before softmax to {right}",
+        "in there a row adds up to {sum} at the least, whatever the seed, and with the mask before softmax to {right}",
         broken=100 * sum(broken) / len(broken),
         sum=min(sums),
         right=float(before.sums.min()),
@@ -159,7 +159,9 @@ def find_fill(request: Request, fill: Fills = fills) -> Outcome:
     hides = {name: bool(own.loc[name, "accepted"]) and float(own.loc[name, "hidden"]) == 0 for name in types}
     uniform = {name: float(own.loc[name, "empty_high"]) > 0 for name in types}  # NaN is not
     in_types = {name: Condition(say("it hides what it must in {types}", types=name), hides[name]) for name in types}
-    empty = Condition(say("no weight on a hidden key in a row with nothing to look at"), not any(uniform.values()))
+    empty = Condition(
+        say("there is no weight on a hidden key in a row with nothing to look at"), not any(uniform.values())
+    )
     rule = Rule(
         [in_types["float32"]], wants=[every(in_types.values(), say("it hides what it must in every type")), empty]
     )

@@ -232,7 +232,9 @@ WAY_NAMES = {"explicit": say("maps written into memory"), "fused": say("fused ke
 
 def outcome(sizes: Sequence[Size], memory: Memory | None) -> Outcome:
     """Verdict on the growth of memory, beside what each size needs."""
-    exponents = say("exponent of n in the memory above {between}, with its whole interval", between=BETWEEN)
+    exponents = say(
+        "the exponent of n in the memory is above {between}, even at the lower end of its interval", between=BETWEEN
+    )
     rule = each_of([memory.quadratic(way) for way in WAYS], exponents) if memory else None
     base = sizes[0]
     reason = say(

@@ -44,7 +44,9 @@ def find(request: Request) -> Outcome:
         quantities.append(Quantity(say("weight of a token on itself, {name}", name=name), (own_weights[-1],)))
         quantities.append(Quantity(say("change ‖Y − X‖ / ‖X‖, {name}", name=name), (moved,)))
     bare, scaled = own_weights
-    rule = each_of([at_most(each, OWN) for each in quantities[::2]], say("weight of a token on itself at most a half"))
+    rule = each_of(
+        [at_most(each, OWN) for each in quantities[::2]], say("the weight of a token on itself is at most a half")
+    )
     reason = say(
         "a token gives itself {bare} of its weight where rows are as they are, and {scaled} where they are times "
         "√d_model: {end}",

@@ -403,7 +403,7 @@ def find_embedding_scale(
                 scaled=fmean(scaled),
             )
         )
-    rule = each_of(needed, say("a token shorter than a position without the factor, and as long with it"))
+    rule = each_of(needed, say("a token is shorter than a position without the factor, and as long with it"))
     reason = reduce(lambda first, second: say("{first}, and {second}", first=first, second=second), parts)
     columns = (say("embedding"), say("norm of a token"), say("norm of a position"), say("ratio"))
     return Outcome(rule, reason, quantities, [Table(say("Norms"), columns, rows)])

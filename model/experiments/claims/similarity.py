@@ -151,8 +151,8 @@ def softmax_outcome(request: Request, times: Mapping[int, Times], turn: Softmax)
     growth = fit(list(times), [each.median for each in times.values()])
     exponent, interval = (growth.exponent, growth.error) if growth else (math.nan, math.nan)
     reason = say(
-        "sums differ from 1 by at most {error}, and the least probability is {least}; the time grows as n to the power "
-        "of {exponent} ± {interval}",
+        "with any seed sums differ from 1 by at most {error}, and the least probability is {least}; the time grows as "
+        "n to the power of {exponent} ± {interval}",
         error=max(errors),
         least=least,
         exponent=exponent,

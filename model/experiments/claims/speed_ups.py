@@ -103,7 +103,10 @@ def measure(speed_ups: Sequence[SpeedUp], device: torch.device, runs: int = RUNS
 def outcome(compared: Sequence[SpeedUpMeasurement], refused: Sequence[SpeedUp], due: int) -> Outcome:
     """Verdict on "each makes it faster". due: number of speed-ups that will have been measured in the end."""
     faster, slower, unsure = ([each for each in compared if each.quicker.met is kind] for kind in (True, False, None))
-    rule = each_of([each.quicker for each in compared], say("times as fast above 1, with its whole interval"))
+    rule = each_of(
+        [each.quicker for each in compared],
+        say("it is more than 1 time as fast, even at the lower end of its interval"),
+    )
     if len(compared) < due:
         rule = replace(rule, wants=[Condition(say("all are measured"), None)])
     reason = say(

@@ -104,8 +104,8 @@ def judge(compared: Sequence[Variant], fits: Mapping[str, Fit | None]) -> tuple[
         unsure=len(savings) - saving - not_saving,
     )
     slower = say(
-        "exponent of n below that of full attention, with the whole interval of the difference (not so: by less than "
-        "{least})",
+        "the exponent of n is below that of full attention, at both ends of the interval of their difference (it is "
+        "not where they are less than {least} apart)",
         least=MEANT,
     )
     return each_of([Condition(slower, each, chance=True) for each in savings.values()], slower), reason

@@ -130,7 +130,7 @@ def cold_text(arm: str) -> str:
 def contrast(one: Sequence[Condition], other: Sequence[Condition], texts: Sequence[str]) -> Rule:
     """Rule of "one does, the other does not", of conditions at each depth. texts: of both, said of all depths."""
     first, second = (say("in one case at least: {condition}", condition=text) for text in texts)
-    return Rule([some(one, first), ~some(other, second)], wants=[every(one, say("in every case"))])
+    return Rule([some(one, first), ~some(other, second)], wants=[every(one, say("that is so in every case"))])
 
 
 def without_residuals(side: Side) -> tuple[Rule, WithoutResiduals]:

@@ -245,18 +245,22 @@ def test_a_rule_says_its_conditions_and_what_becomes_of_the_statement_without_th
     a, b = Quantity(say("loss of {arm}", arm="A"), (1.0,)), Quantity("B", (2.0,))
     rule = Rule(needs=[less(a, b)], wants=[~greater(a, b, Margin(share=0.1)), at_most(b, 3.0)], given=[exceeds(b, 0.0)])
     assert str(rule) == (
-        "“B” above 0, else open; “loss of A” below “B” by more than twice the spread, else wrong; not: “loss of A” "
-        "above “B” by more than 10 % and twice the spread, and “B” at most 3, else “holds in part”; 3 seeds at least; "
-        "where the numbers leave it undecided: open"
+        "it is judged only if “B” is above 0; it holds at least in part only if “loss of A” is below “B” by more than "
+        "twice the spread of the seeds; otherwise it is wrong; it holds in full only if it is not so that “loss of A” is "
+        "above “B” by more than 10 % and by more than twice the spread of the seeds, and “B” is at most 3; it stays open "
+        "with fewer than 3 seeds, or where these numbers leave it undecided"
     )
     halves = str(Rule(halves=(Rule(needs=[exceeds(b, 0.0)]), Rule(needs=[at_most(b, 0.0)]))))
-    assert halves == "each half by itself; the first: “B” above 0, else wrong; the second: “B” at most 0, else wrong"
+    assert halves == (
+        "each half of the statement is judged by itself. The first: it holds if “B” is above 0; otherwise it is wrong. "
+        "The second: it holds if “B” is at most 0; otherwise it is wrong"
+    )
     assert str(Rule([exceeds(b, 0.0) & (at_most(b, 0.0) | at_most(Quantity("C", (1.0,), "%"), 2.0))])) == (
-        "(“B” above 0, and (“B” at most 0, or “C” at most 2\xa0%)), else wrong"
+        "it holds if (“B” is above 0, and (“B” is at most 0, or “C” is at most 2\xa0%)); otherwise it is wrong"
     )
     assert str(each_of([clearly_above(timed(1.0, 2.0), 0.5)], say("each of them"))) == (
-        "in one case at least: each of them, else wrong; in every case, else “holds in part”; "
-        "where the numbers leave it undecided: open"
+        "it holds at least in part only if in one case at least: each of them; otherwise it is wrong; it holds in full "
+        "only if that is so in every case; it stays open where these numbers leave it undecided"
     )
 
 
@@ -265,7 +269,9 @@ def test_a_rule_may_ask_for_seeds_where_no_spread_is_taken(count: int, expected:
     rule = Rule([at_most(seeds(1.0), 2.0)], given=[enough(count)])
     assert rule.verdict is expected
     assert len(rule.remarks) == (expected is OPEN)
-    assert str(rule) == "3 seeds at least, else open; “a” at most 2, else wrong"
+    assert str(rule) == (
+        "it is judged only if there are at least 3 seeds; it holds if “a” is at most 2; otherwise it is wrong"
+    )
 
 
 def test_that_seeds_are_too_few_is_remarked_once() -> None:

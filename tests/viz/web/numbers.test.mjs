@@ -4,7 +4,7 @@ import { test } from "node:test";
 import { about, exact, largest, percent, precisionOf, significant } from "../../../viz/web/numbers.js";
 
 test("three digits on the screen", () => {
-  assert.deepEqual([0, 1, -0.5, 0.12345, 999.9, 1234, 0.000439, -1e-9].map(significant), ["0", "1.00", "−0.500", "0.123", "1.00e+3", "1.23e+3", "0.000439", "−1.00e−9"]);
+  assert.deepEqual([0, 1, -0.5, 0.12345, 999.9, -1234, 1.234e6, 0.000439, -1e-9].map(significant), ["0", "1.00", "−0.500", "0.123", "1,000", "−1,234", "1.23e+6", "0.000439", "−1.00e−9"]);
   assert.deepEqual([Infinity, -Infinity, NaN].map(significant), ["∞", "−∞", "NaN"]);
 });
 

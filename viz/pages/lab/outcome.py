@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import cycle, groupby
 from typing import TYPE_CHECKING, Literal
@@ -21,7 +22,7 @@ from viz.figures.colours import PLAIN, SERIES
 from viz.figures.figure import About, Caption
 from viz.figures.heatmap import Heatmap
 from viz.i18n.catalogue import _
-from viz.i18n.format import literal, significant, stopped
+from viz.i18n.format import bytes_text, literal, seconds_text, significant, stopped
 from viz.i18n.messages import in_language
 from viz.pages.lab.components import Matrices, Matrix
 from viz.pages.lab.experiment import Findings, Titled
@@ -39,6 +40,9 @@ Chip = Literal["green", "orange", "red", "gray"]
 HEIGHT, IN_KEY = 220, 8  # pixels of a plot, and of each of its curves for the key above it
 MANY = 6  # figures of one kind, of which three stand in a row
 FAINT = "59"  # opacity of a range over the seeds
+SPREAD = "\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}"
+LEAST = 1e-4  # below it a number is written with a power of ten
+SIZES: dict[str, Callable[[float], str]] = {"bytes": lambda count: bytes_text(round(count)), "s": seconds_text}
 MATRICES = (PLAIN, *SERIES[:5])  # colours of a calculation's matrices, in their order
 CHIPS: dict[Verdict, Chip] = {
     Verdict.HOLDS: "green",
@@ -120,7 +124,8 @@ def verdict_findings(
     about = About(plain, experiment.formulas, experiment.code, symbols=symbols)
     empty = Message("nothing is measured yet: it fills as the measurement goes on") if going else outcome.reason
     drawn = [draw(each, f"statement_{experiment.name}_{at}", about, empty) for at, each in enumerate(outcome.figures)]
-    lines = [*map(quantity_line, outcome.quantities), *(stopped(words(remark)) for remark in outcome.notes)]
+    notes = (sentence_case(stopped(words(remark))) for remark in outcome.notes)
+    lines = [*map(quantity_line, outcome.quantities), *notes]
     numbers = (lambda: numbers_of(outcome)) if outcome.quantities or outcome.figures else None
     return VerdictFindings(
         lines,
@@ -130,7 +135,7 @@ def verdict_findings(
         verdict=outcome.verdict,
         guess=guess,
         reason=sentence_case(stopped(words(outcome.reason))),
-        rule=stopped(words(outcome.rule.text)) if outcome.rule else "",
+        rule=sentence_case(stopped(words(outcome.rule.text))) if outcome.rule else "",
         truth="" if embedded else words(experiment.truth),
         machine="" if outcome.machine is None else machine_words(outcome.machine),
         going=going,
@@ -166,15 +171,24 @@ def in_rows(drawn: Sequence[FigureView | Titled]) -> list[Sequence[FigureView | 
 
 
 def quantity_line(quantity: Quantity) -> str:
-    """A measured number with its spread over the seeds."""
-    unit = {"nats": _("nats"), "bytes": _("bytes")}.get(quantity.unit, quantity.unit)
-    unit = f"\N{NO-BREAK SPACE}{unit}" if unit else ""  # no line begins with it
-    if quantity.spread is None:
-        value = f"{significant(quantity.mean)}{unit}"
-    else:
-        value = f"{significant(quantity.mean)}\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}{significant(quantity.spread)}{unit}"
-        value = _("{value} over {count} seeds").format(value=value, count=len(quantity.values))
+    """A measured number; of several seeds their mean with its spread."""
+    value = number_text(quantity.mean, quantity.spread, quantity.unit)
+    if quantity.spread is not None:
+        value = _("{value} (mean ± spread of {count} seeds)").format(value=value, count=len(quantity.values))
     return _("{quantity}: {value}").format(quantity=words(quantity.name), value=value).rstrip()
+
+
+def number_text(mean: float, spread: float | None, unit: str) -> str:
+    """A number with its unit, and its spread with the same power of ten."""
+    if unit in SIZES:
+        value = SIZES[unit](mean)
+        return value if spread is None else f"{value}{SPREAD}{SIZES[unit](spread)}"
+    power = f"e{exponent}" if 0 < abs(mean) < LEAST and (exponent := math.floor(math.log10(abs(mean)))) else ""
+    value = significant(mean)
+    if spread is not None:
+        least = f"<\N{NO-BREAK SPACE}{LEAST}" if 0 < spread < LEAST else significant(spread)
+        value += SPREAD + (f"{spread / float(f'1{power}'):.3g}{power}".replace("-", "−") if power else least)
+    return f"{value}\N{NO-BREAK SPACE}{_('nats') if unit == 'nats' else unit}" if unit else value
 
 
 def draw(figure: Figure, key: str, about: About, empty: str) -> FigureView | Titled:
@@ -200,8 +214,10 @@ def plot(figure: Curves | Grid | Calculation, file: str, about: About, empty: st
         titles = rows.title, columns.title, title
         return Heatmap(above, values, rows, columns, Scale(low, high), cell_titles=titles)
     known = any(np.isfinite(np.asarray(curve.ys, float)).any() for curve in figure.curves)
-    stamp, sentence = f"{file} {sum(len(curve.xs) for curve in figure.curves)}", "" if known else rounded(empty)
-    above = Caption(title, file, stamp, sentence=sentence, about=about)
+    ranges = any(curve.low is not None for curve in figure.curves)
+    pale = Message("Pale lines: the lowest and the highest of several measurements.") if ranges else ""
+    stamp = f"{file} {sum(len(curve.xs) for curve in figure.curves)}"
+    above = Caption(title, file, stamp, sentence=pale if known else rounded(empty), about=about)
     number, series = -1, list[Series]()
     for curve in figure.curves:
         number += not curve.beside

@@ -21,13 +21,14 @@ from viz.i18n.errors import translate_error
 from viz.i18n.format import as_sentence, duration, literal
 from viz.pages.lab.card_order import cards
 from viz.pages.lab.experiment import Measurement, job_of
-from viz.pages.lab.live_views import live_views
+from viz.pages.lab.live_views import LIVE_VIEWS
 from viz.pages.lab.outcome import plain_words, statement_words, verdict_findings, verdict_words, words
 from viz.pages.lab.parameters import fields
 from viz.pages.lab.trained_models import offer_models
 from viz.state import training
 from viz.state.session import Key, current_session
 from viz.state.texts import first_source, typed
+from viz.ui.page_button import page_button
 from viz.ui.parts import Views, explanation, no_views
 
 STATEMENT = "statement"  # in the address: the chosen experiment
@@ -110,10 +111,8 @@ def card(model: TextModel, experiment: Experiment, row: DeltaGenerator) -> Views
         return no_views
     views = experiment_measurement.show(key, None)
     offer_models(experiment, outcome_of(experiment))
-    live = live_views().get(experiment.row)
-    if live is not None:
-        page, query, label = live
-        st.page_link(page, label=_("See it live in {page}").format(page=label), query_params=query, icon="↗")
+    if (live := LIVE_VIEWS.get(experiment.row)) is not None:
+        page_button(live.label, live.page, live.choices, f"{key}_live", "↗")
     row_words = _("Statement {row} of the fifty that were collected from tutorials.").format(row=experiment.row)
     rule_words = _("The rule by which the verdict falls was fixed before: the numbers only have to meet it.")
     method = [words(experiment.method)] if experiment.method else []

@@ -20,8 +20,9 @@ from viz.pages.training import film
 from viz.pages.training.start import demonstrate
 from viz.state import training
 from viz.state.demonstration import FEW
-from viz.state.session import Session, current_session
+from viz.state.session import Key, Session, current_session
 from viz.ui.job_view import remaining
+from viz.ui.page_button import page_button
 from viz.ui.parts import Drawing, Views, no_views
 
 if TYPE_CHECKING:
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
 
 GOAL = 0.99  # of unseen words, exactly right
 EXAMPLES = 8
-ATTENTION = "viz/pages/attention/page.py"
 
 
 class Part(StrEnum):
@@ -45,6 +45,7 @@ class Part(StrEnum):
     PROGRESS = "demonstration_progress"
     HALT = "demonstration_halt"
     BEFORE = "demonstration_before"
+    WATCH = "demonstration_watch"
 
 
 def show(session: Session, row: DeltaGenerator) -> Views:
@@ -75,7 +76,8 @@ def show(session: Session, row: DeltaGenerator) -> Views:
             )
         if running:
             bar = st.container()
-            st.page_link(ATTENTION, label=_("Watch its cross-attention turn"), icon=":material/grid_on:")
+            watch = _("Watch its cross-attention turn")
+            page_button(watch, "attention", {Key.KIND: "cross"}, Part.WATCH, ":material/grid_on:")
     if running is None:
         show_beginning(st.container(key=Part.BEFORE))
     watched: Views = no_views

@@ -61,7 +61,7 @@ def test_random_vectors_are_the_card_which_begins_of_itself(small):
     assert np.allclose(arrays[1], shown.figures[1].curves[0].ys, atol=1e-5)
     written = " ".join(each.value for kind in (app.markdown, app.caption) for each in kind)
     assert f"-badge[{shown.verdict}]" in written
-    assert "**Rule:** “derivative of the softmax" in written
+    assert "**Rule:** It holds at least in part only if “derivative of the softmax" in written
     assert written.count("**More exactly:**") == 1
     app.text_input(key="scaling_keys").set_value("none").run()
     assert any("is not a number" in each.proto.body for each in sound(app).get("html"))

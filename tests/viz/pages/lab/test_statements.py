@@ -30,11 +30,12 @@ from viz.i18n.catalogue import use
 from viz.pages.lab.card_order import cards
 from viz.pages.lab.experiment import Titled
 from viz.pages.lab.explanations import EXPLANATIONS
-from viz.pages.lab.live_views import live_views
+from viz.pages.lab.live_views import LIVE_VIEWS
 from viz.pages.lab.outcome import (
     drawn_curve,
     in_rows,
     machine_words,
+    number_text,
     numbers_of,
     plot,
     quantity_line,
@@ -44,6 +45,7 @@ from viz.pages.lab.outcome import (
 from viz.pages.lab.page import ARITHMETIC, SECTIONS
 from viz.pages.lab.statements import index as statement_list
 from viz.render.view import FigureView
+from viz.state.session import Key
 
 
 def measure(request: Request) -> Iterator[Report[Outcome]]:
@@ -110,9 +112,9 @@ def test_the_verdict_is_that_of_the_measurement(size: str, verdict: str) -> None
     app = experimented(sound(app.run()), "statement_planted_run")
     written = " ".join(each.value for kind in (app.markdown, app.caption, app.text) for each in kind)
     assert f"-badge[{verdict}]" in written
-    assert "seeds: 5\u00a0±\u00a01\u00a0s over 3 seeds" in written
+    assert "seeds: 5\u00a0s\u00a0±\u00a01\u00a0s (mean ± spread of 3 seeds)" in written
     assert "**More exactly:** masks" in written
-    assert "**Rule:** “size” above 5, else wrong." in written
+    assert "**Rule:** It holds if “size” is above 5; otherwise it is wrong." in written
     assert "0.5 s." in written
     assert "CPU \\*x\\* · float32 · 1 thread · time of this thread alone · products by MKL" in written
     header, arrays = sent(app, "statement_planted_0")
@@ -164,10 +166,29 @@ def test_a_verdict_that_may_still_turn_is_said_to_be_so_far_and_meets_no_guess()
 def test_a_number_and_a_factor_are_chinese_to_their_signs() -> None:
     a, b = (Quantity(say("loss so far, {arm}", arm=say(arm)), (1.0, 1.0, 1.0)) for arm in ("with residuals", "learned"))
     use("zh")
-    assert quantity_line(a) == "目前的损失，有残差：1\u00a0±\u00a00（3 个种子）"
+    assert quantity_line(a) == "目前的损失，有残差：1\u00a0±\u00a00（3 个种子的平均值 ± 离散程度）"
     factor = words(Rule([less(a, b, Margin(factor=2.0))]).text)
-    assert "差距既大于 2 倍，又大于离散程度的两倍" in factor
+    assert "差距既大于 2 倍，又大于各种子间离散程度的两倍" in factor
     use("en")
+
+
+@pytest.mark.parametrize(
+    ("mean", "spread", "unit", "text"),
+    [
+        (1.62e-5, None, "s", "16.2 µs"),
+        (0.000165, None, "s", "165 µs"),
+        (0.0433, 0.001, "s", "43.3 ms ± 1 ms"),
+        (835_584.0, None, "bytes", "836 kB"),
+        (3.73e-8, 8.07e-9, "", "3.73e−8 ± 0.807e−8"),
+        (22.6, 1.75e-6, "", "22.6 ± < 0.0001"),
+        (47_117.3, None, "", "47,117"),
+        (2.98, 0.121, "nats", "2.98 ± 0.121 nats"),
+    ],
+)
+def test_a_number_and_its_spread_are_written_in_one_way(
+    mean: float, spread: float | None, unit: str, text: str
+) -> None:
+    assert number_text(mean, spread, unit).replace("\u00a0", " ") == text
 
 
 def test_more_curves_than_colours_are_told_apart() -> None:
@@ -260,13 +281,37 @@ def test_numbers_are_all_in_the_table() -> None:
 
 
 def test_live_views_are_pages_that_exist_of_statements_that_do() -> None:
-    for row, (page, query, label) in live_views().items():
-        assert page in PAGES.values()
+    for row, live in LIVE_VIEWS.items():
+        assert live.page in PAGES
         assert 1 <= row <= 50
-        assert label
-        if page == PAGES["lab"]:  # no card has a link to the cards
-            assert query["lab_part"] in SECTIONS.keys() - {"statements"}
-            assert query["arithmetic"] in ARITHMETIC
+        assert live.label.count(": ") == 1
+        if live.page == "lab":  # no card leads to the cards
+            assert live.choices["lab_part"] in SECTIONS.keys() - {"statements"}
+            assert live.choices["arithmetic"] in ARITHMETIC
+
+
+@pytest.mark.parametrize(
+    ("row", "before"),
+    [
+        (1, {"lab_part": "arithmetic", "arithmetic": "softmax"}),
+        (22, {"below": "steps"}),
+        (26, {"residual_view": "stream"}),
+    ],
+)
+def test_a_live_view_is_what_its_button_says_whatever_was_chosen_there_before(
+    row: int, before: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    live = LIVE_VIEWS[row]
+    assert live.choices.keys() == before.keys()
+    monkeypatch.setitem(LIVE_VIEWS, PLANTED.row, live)
+    app = sound(opened(live.page, source="The cat.", **before))
+    session = app.session_state[Key.SESSION]
+    app.query_params["statement"] = "planted"
+    session.address.pending_choices["lab_part"] = "statements"
+    app = sound(app.switch_page(PAGES["lab"]).run())
+    app = sound(app.button(key="statement_planted_live").click().run())
+    assert {key: session.address.widget_values[key] for key in live.choices} == live.choices
+    assert {key: app.query_params[key] for key in live.choices} == live.choices
 
 
 @pytest.mark.parametrize("part", ["costs", "trainings", "</script>"])

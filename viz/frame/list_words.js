@@ -1,0 +1,34 @@
+// Streamlit's own words in its lists and tables, which it has in English alone: in the language of the page.
+
+const WITH_WORDS = "input[placeholder], [role='listbox'] span:only-child, [data-testid='stElementToolbarButton'] button[aria-label]";
+
+/** @type {Record<string, string>} */
+let wordsOf = {};
+let due = 0;
+
+/** @param {Element} each @param {string} name */
+function sayAttribute(each, name) {
+  const own = wordsOf[each.getAttribute(name) ?? ""];
+  if (own) each.setAttribute(name, own);
+}
+
+function say() {
+  due = 0;
+  for (const each of document.querySelectorAll(WITH_WORDS)) {
+    for (const name of ["placeholder", "aria-label", "title"]) sayAttribute(each, name);
+    const [only] = each.childNodes;
+    if (each.childNodes.length === 1 && only instanceof Text && wordsOf[only.data]) only.data = wordsOf[only.data]; // React's own node
+  }
+}
+
+const changes = new MutationObserver(() => (due ||= requestAnimationFrame(say)));
+
+// words: by those of Streamlit; none in English, and nothing is watched.
+/** @param {Record<string, string>} words */
+export function translateLists(words) {
+  changes.disconnect();
+  wordsOf = words;
+  if (!Object.keys(words).length) return;
+  changes.observe(document.body, { childList: true, subtree: true });
+  say();
+}
