@@ -112,7 +112,7 @@ def card(model: TextModel, experiment: Experiment, row: DeltaGenerator) -> Views
     views = experiment_measurement.show(key, None)
     offer_models(experiment, outcome_of(experiment))
     if (live := LIVE_VIEWS.get(experiment.row)) is not None:
-        page_button(live.label, live.page, live.choices, f"{key}_live", "↗")
+        page_button(literal(live.label), live.page, live.choices, f"{key}_live", "↗")
     row_words = _("Statement {row} of the fifty that were collected from tutorials.").format(row=experiment.row)
     rule_words = _("The rule by which the verdict falls was fixed before: the numbers only have to meet it.")
     method = [words(experiment.method)] if experiment.method else []
