@@ -34,10 +34,11 @@ WRITTEN = """
 })();
 """
 TOPS = (0.000123, 0.222, 12345.0)
+NAMES = ("before: scores / √d_k", "before: + mask", "之前：加上掩码的分数", "o")
 
 
 def panels(channels: int, top: float) -> bytes:
-    """q and K, v and o of a head of so few channels, whose colours go from -top to top."""
+    """Four matrices of a head of so few channels, whose colours go from -top to top, with names wider than they are."""
     rows = [["▁the"], ["<s>", "▁the", "▁quick"], ["a token of sixteen"], ["a token of sixteen"]]
     described = [
         {
@@ -47,7 +48,7 @@ def panels(channels: int, top: float) -> bytes:
             "columns": {"title": "channel", "labels": [""] * channels, "side": ""},
             "scale": {"low": -top, "high": top},
         }
-        for number, (name, labels) in enumerate(zip("qKvo", rows, strict=True))
+        for number, (name, labels) in enumerate(zip(NAMES, rows, strict=True))
     ]
     values = [np.linspace(-top, top, len(each) * channels, dtype=np.float32) for each in rows]
     header = dict.fromkeys(("name", "sentence", "note", "stamp", "alt", "file"), "a")
@@ -57,7 +58,7 @@ def panels(channels: int, top: float) -> bytes:
 
 
 @pytest.mark.parametrize("width", [240, 420, 900])
-def test_the_ends_of_a_narrow_heads_scale_stand_apart(page, width):
+def test_names_and_the_ends_of_a_narrow_heads_scale_stand_apart(page, width):
     page.evaluate(WRITTEN)
     for channels in (1, 4, 8):
         for top in TOPS:
@@ -65,6 +66,7 @@ def test_the_ends_of_a_narrow_heads_scale_stand_apart(page, width):
             mount(page, "web/panels", panels(channels, top), width)
             written = page.evaluate("window.written")
             assert len([words for words, *_box in written if words[0] == "−"]) == 4
+            assert all("".join(name.split()) in "".join("".join(words for words, *_box in written).split()) for name in NAMES)
             for (one, *box), (other, *near) in combinations(written, 2):
                 over = box[0] < near[2] and near[0] < box[2] and box[1] < near[3] and near[1] < box[3]
                 assert not over, (channels, top, one, other)

@@ -88,6 +88,22 @@ function barOf({ low, high }, wide, room, measure) {
   return { ends, length, below: length < needed ? FONT + 2 : 0 };
 }
 
+const TITLE = 16; // pixels of a line of a title, and of a note
+const BOLD = 1.08; // as wide as plain words
+
+// A title or note in lines of so much room: the next panel's begins behind that.
+/** @param {string} text @param {number} room @param {(text: string) => number} measure */
+function broken(text, room, measure) {
+  /** @type {string[]} */
+  const found = [];
+  for (const piece of text.split(/(?<=[ \u2e80-\uffef])/)) { // behind a space, or a Chinese letter
+    const longer = (found.at(-1) ?? "") + piece;
+    if (found.length && measure(longer.trim()) <= room) found[found.length - 1] = longer;
+    else found.push(piece);
+  }
+  return found.map((line) => line.trim()).filter(Boolean);
+}
+
 /** @param {PanelsHeader} header @param {number} width @param {number} ratio @param {Measure} measure */
 function arrangePanels(header, width, ratio, measure) {
   const { panels, large } = header;
@@ -128,10 +144,20 @@ function arrangePanels(header, width, ratio, measure) {
         return Math.max(...tall) ? shape.levels * shape.step + 4 : 4;
       }),
     );
-    const noted = shapes.some(({ index }) => panels[index].note) ? 16 : 0;
+    let begins = 0;
+    shapes.forEach((shape, at) => {
+      const next = shapes[at + 1];
+      begins += shape.left;
+      const beyond = next ? room + GAP + next.left - 8 : width - begins;
+      begins += room + GAP;
+      const { name, note = "" } = panels[shape.index];
+      Object.assign(shape, { titles: broken(name, beyond / BOLD, measure.words), notes: broken(note, beyond, measure.words) });
+    });
+    const titled = TITLE * Math.max(0, ...shapes.map(({ titles }) => titles.length - 1));
+    const noted = TITLE * Math.max(0, ...shapes.map(({ notes }) => notes.length));
     const beneath = shapes.some(({ index }) => panels[index].scale) ? BELOW : 0;
     const usual = Math.min(cell, Math.max(widest, Math.min(16, 380 / most)), Math.max(420 / most, 1.5));
-    const high = whole(large && innerWidth >= PHONE ? Math.min(LARGEST, Math.max(Math.min(ROW, 380 / most), (largeHeight() / lines.length - 18 - noted - above - beneath) / most)) : usual);
+    const high = whole(large && innerWidth >= PHONE ? Math.min(LARGEST, Math.max(Math.min(ROW, 380 / most), (largeHeight() / lines.length - 18 - titled - noted - above - beneath) / most)) : usual);
     let x = 0;
     for (const shape of shapes) {
       const start = x + shape.left;
@@ -141,7 +167,9 @@ function arrangePanels(header, width, ratio, measure) {
         left: snap(start),
         bar: scale && barOf(scale, shape.count[1] * shape.wide, room, measure.words),
         title: top + 8,
-        top: snap(top + 18 + noted + above),
+        noted: top + 8 + titled,
+        labelled: top + 8 + titled + noted, // the last line above the labels
+        top: snap(top + 18 + titled + noted + above),
         every: [high >= LEGIBLE ? 1 : Math.ceil(APART / high), shape.every],
       };
       x = start + room + GAP;
@@ -250,8 +278,10 @@ function drawPanels(pen, { places }, { header, lit = {}, pointed = {} }) {
   header.panels.forEach((panel, index) => {
     const place = places[index];
     const { left, top, wide, high, count } = place;
-    pen.text(panel.name, left, place.title, { strong: true, colour: panel.pinned ? "pinned" : undefined });
-    if (panel.note) pen.text(panel.note, left, place.title + 16, {});
+    place.titles.forEach((/** @type {string} */ line, /** @type {number} */ at) => {
+      pen.text(line, left, place.title + TITLE * at, { strong: true, colour: panel.pinned ? "pinned" : undefined });
+    });
+    place.notes.forEach((/** @type {string} */ line, /** @type {number} */ at) => pen.text(line, left, place.noted + TITLE * (at + 1), {}));
     drawColumnsTitle(pen, place, panel);
     drawLabels(pen, place, panel, lit, pointed);
     drawCells(pen, place, panel, Math.min(wide, high) * (window.devicePixelRatio || 1));
@@ -268,23 +298,25 @@ function drawPanels(pen, { places }, { header, lit = {}, pointed = {} }) {
 
 // What the columns are, at the right end of the line above their labels, where there is room for it.
 /** @param {Pen} pen @param {PanelPlace} place @param {ShownPanel} panel */
-function drawColumnsTitle(pen, { left, title, wide, count, measure }, { name, note, columns }) {
+function drawColumnsTitle(pen, { left, title, titles, noted, notes, labelled, wide, count, measure }, { columns }) {
   const right = left + count[1] * wide;
-  const room = right - left - measure(note || name) - 10;
-  if (columns.title && measure(columns.title) <= room) pen.text(columns.title, right, title + (note ? 16 : 0), { align: "right" });
+  const last = notes.length ? noted + TITLE * notes.length : title + TITLE * (titles.length - 1);
+  const beside = last === labelled ? [...titles, ...notes].at(-1) : "";
+  const room = right - left - BOLD * measure(beside) - 10;
+  if (columns.title && measure(columns.title) <= room) pen.text(columns.title, right, labelled, { align: "right" });
 }
 
 // The panel, row and column under the pointer; -1 beside the cells, over a label.
 /** @param {PlotRoot<PanelsPlace, ShownPanels>} root @param {Pointed} event */
 export function panelAt({ place, canvas, shown }, event) {
   const [x, y] = placeIn(canvas, event);
-  for (const [index, { left, from, top, wide, high, count, title }] of place.places.entries()) {
+  for (const [index, { left, from, top, wide, high, count, labelled }] of place.places.entries()) {
     const [column, row] = [Math.floor((x - left) / wide), Math.floor((y - top) / high)];
     const [inColumn, inRow] = [column >= 0 && column < count[1], row >= 0 && row < count[0]];
     if (inColumn && inRow) return { panel: index, row, column };
     if (!shown.header.panels[index].choose) continue;
     if (inRow && x < left && x >= from) return { panel: index, row, column: -1 };
-    if (inColumn && y < top && y > title + 8) return { panel: index, row: -1, column };
+    if (inColumn && y < top && y > labelled + 8) return { panel: index, row: -1, column };
   }
   return { panel: -1, row: -1, column: -1 };
 }

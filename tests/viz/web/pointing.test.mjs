@@ -15,7 +15,7 @@ test("the cell under the pointer, and none beside the map", () => {
 });
 
 test("a panel's cell, and its labels where these can be clicked", () => {
-  const place = { left: 40, from: 0, top: 60, wide: 10, high: 10, count: [2, 3], title: 8 };
+  const place = { left: 40, from: 0, top: 60, wide: 10, high: 10, count: [2, 3], labelled: 8 };
   const places = [place, { ...place, left: 140, from: 100 }];
   const root = { canvas, place: { places }, shown: { header: { panels: [{ choose: true }, {}] } } };
   assert.deepEqual(panelAt(root, at(55, 95)), { panel: 0, row: 1, column: 0 });
