@@ -5,7 +5,7 @@ import { unpack } from "./bytes.js";
 import { element, ending, placeIn, presentedHeight } from "./elements.js";
 import { exact } from "./numbers.js";
 import { hover, tellPlace } from "./bus.js";
-import { FONT, MARK, shortened } from "./pens.js";
+import { besideAxis, FONT, MARK, shortened } from "./pens.js";
 import { axisMarks, finite, range, scaleOf, spread } from "./scales.js";
 import { buildPlot, litOf, paintSoon, showPlot, showTip, within } from "./plot.js";
 
@@ -82,7 +82,8 @@ function arrangeChart(header, width, ratio, measure) {
     y: range({ ...y, zero: y.zero ?? bars }, values("ys")),
   };
   const marks = axisMarks(ranges.y, y.log, Math.max(2, Math.floor(tall / 34)));
-  const left = 26 + Math.max(...marks.map(([, text]) => measure(text)), 8);
+  const titled = besideAxis(y.title, measure);
+  const left = 26 + titled.room + Math.max(...marks.map(([, text]) => measure(text)), 8);
   const legend = legendOf(series, measure, left, width);
   const right = width - (x.labels ? 10 : 20); // the last number of an axis reaches out
   const across = scaleOf(ranges.x, x.log, left, right);
@@ -115,7 +116,8 @@ function drawAxes(pen, place, { x, y, lit, pointed }) {
     pen.text(text, left - 6, at, { align: "right" });
   }
   const title = fitted(y.title, 2 * Math.min((top + bottom) / 2, place.height - (top + bottom) / 2), place.measure);
-  pen.text(title, 8, (top + bottom) / 2, { align: "center", turn: y.title.length > 1 ? -90 : 0 }); // σ stands
+  const { turn: turned, middle } = besideAxis(y.title, place.measure);
+  pen.text(title, middle, (top + bottom) / 2, { align: "center", turn: -turned });
   const shownX = names.length ? names.map((/** @type {string} */ name, /** @type {number} */ index) => /** @type {Mark} */ ([index, name])) : axisMarks(place.ranges.x, x.log, Math.floor((right - left) / 70));
   shownX.forEach((/** @type {Mark} */ [value, text], /** @type {number} */ index) => {
     const marked = names.length && (index === pointed.index || index === lit[x.side]);

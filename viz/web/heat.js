@@ -8,7 +8,7 @@ import { about, exact, significant } from "./numbers.js";
 import { hover } from "./bus.js";
 import { shown } from "./chips.js";
 import { ODD_COLOUR } from "./colours.js";
-import { FONT, frameChosen, ODD_PIXEL, shortened } from "./pens.js";
+import { besideAxis, FONT, frameChosen, ODD_PIXEL, shortened } from "./pens.js";
 import { paletteOf } from "./palettes.js";
 import { marksOf, placeOn, shade, spread } from "./scales.js";
 import { cellLines, HIDDEN, largeHeight, litOf, ODD, paint, paintSoon, showTip, within } from "./plot.js";
@@ -25,6 +25,7 @@ const LOWEST = 72; // of the colour bar: room for its title
 const NARROW = 480; // width of a figure on a phone
 const LETTERS = "✓ abc…"; // the least that a cell shows of its words, where columns can be left out for it
 const LOWEST_ROW = 16; // of such a figure: what has more rows than the window has room for is higher
+const LIT = FONT + 4; // height of a label that is lit
 const BAR = { gap: 14, width: 10, room: 6 };
 
 // Many small cells as one picture of a pixel each, made once: a box each costs the browser a tenth of a second.
@@ -115,26 +116,29 @@ function rounded(value) {
 
 // Where everything goes in the width there is. measure: how wide a label will be drawn.
 /** @param {HeatmapHeader} header @param {number} width @param {number} ratio @param {Measure} measure */
-function arrange({ rows, columns, scale, texts, ranked, valued, highest, large, square, odd, wanted = 0 }, width, ratio, measure) {
+export function arrange({ rows, columns, scale, texts, ranked, valued, highest, large, square, odd, wanted = 0 }, width, ratio, measure) {
   const names = { rows: rows.labels.map(shortened), columns: columns.labels.map(shortened) };
   const count = { rows: names.rows.length, columns: names.columns.length };
   const marks = marksOf(scale, count.rows < 4 ? 2 : 5);
   const markWidth = Math.max(...marks.map(([, text]) => measure(text)));
   /** @param {number} length */
   const snap = (length) => Math.round(length * ratio) / ratio;
-  const left = snap(30 + Math.max(...names.rows.map(measure)));
+  const titled = besideAxis(rows.title, measure);
+  const left = snap(30 + titled.room + Math.max(...names.rows.map(measure)));
   const bar = BAR.gap + BAR.width + BAR.room + markWidth + 22;
   // Cells are alike where they are a whole number of the screen's pixels; very small ones share what there is.
   /** @param {number} length */
   const whole = (length) => (length * ratio < 6 ? length : Math.floor(length * ratio) / ratio);
   if (ranked) names.columns.length = count.columns = Math.min(count.columns, Math.max(1, Math.floor((width - left - bar) / (measure(LETTERS) + 6))));
   const widths = names.columns.map(measure);
-  const widest = Math.max(...widths);
+  // Where all words fit only special tokens that do not are turned.
+  const words = widths.filter((_, column) => !/^<.*>$/.test(names.columns[column]));
+  const [widest, widestWord] = [Math.max(...widths), Math.max(...(words.length ? words : widths))];
   let right = bar;
   let [wide, turn] = [0, 0];
   for (let attempt = 0; attempt < 2; attempt++) {
     wide = whole(Math.min(texts || large ? 120 : 64, Math.max(0.05, (width - left - right) / count.columns)));
-    turn = widest + 6 <= wide ? 0 : wide >= 1.5 * FONT ? -45 : -90; // slanted ones stand 0.71 of that apart
+    turn = widestWord + 6 <= wide ? 0 : 0.71 * wide >= LIT ? -45 : -90; // slanted ones stand 0.71 of that apart
     // A slanted label of one of the last columns reaches out to the right.
     const reach = widths.map((label, column) => 0.71 * (label + FONT) - (count.columns - column - 0.5) * wide);
     right = turn === -45 ? Math.max(bar, ...reach) : bar;
@@ -147,7 +151,8 @@ function arrange({ rows, columns, scale, texts, ranked, valued, highest, large, 
   const steps = spread(count.columns, wide, FONT + 1);
   const thinned = width < NARROW && names.columns.every((name) => /^\d+$/.test(name)); // numbers in steps are not read
   const named = turn === -90 ? (thinned ? { every: steps.every * steps.levels, levels: 1 } : steps) : { every: turn ? spread(count.columns, FONT + 1, FONT + 1).every : 1, levels: 1 };
-  const top = snap(34 + (turn === 0 ? FONT : turn === -45 ? 0.71 * (widest + FONT) : named.levels * (widest + 6) - 6));
+  const turns = widths.map((label) => (turn === 0 && label + 6 > wide ? -90 : turn));
+  const top = snap(34 + (turn === 0 ? Math.max(FONT, ...widths.filter((_, column) => turns[column])) : turn === -45 ? 0.71 * (widest + FONT) : named.levels * (widest + 6) - 6));
   const filling = Math.max(Math.min(least, LOWEST_ROW), Math.min(110, (largeHeight() - top) / count.rows));
   const usual = Math.min(some, Math.max(tall, Math.min(64, beside / count.rows)), least);
   const high = square ? wide : whole(large ? filling : usual);
@@ -155,7 +160,8 @@ function arrange({ rows, columns, scale, texts, ranked, valued, highest, large, 
   const everyRow = Math.max(spread(count.rows, FONT + 1, FONT + 1).every, Math.ceil((FONT + 1) / high));
   const held = texts && high >= FONT + 2 ? texts.map((words) => fitted(words, wide - 6, measure)) : [];
   return {
-    held, valued: valued && high >= 2 * FONT + 8, names, count, marks, markWidth, turn, left, top, wide, high, width,
+    titles: { rows: titled, scale: besideAxis(scale.title, measure) },
+    held, valued: valued && high >= 2 * FONT + 8, names, count, marks, markWidth, turns, left, top, wide, high, width,
     x: (/** @type {number} */ column) => (wide * ratio < 1 ? left + column * wide : snap(left + column * wide)), // narrower than a pixel: shared
     y: (/** @type {number} */ row) => snap(top + row * high),
     length,
@@ -168,18 +174,18 @@ function arrange({ rows, columns, scale, texts, ranked, valued, highest, large, 
 /** @param {Pen} pen @param {HeatPlace} place @param {ShownHeat} shown */
 function draw(pen, place, { header, values, visible, chosen, column: chosenColumn = -1, framed = [], lit = {}, pointed = {} }) {
   const { rows, columns, scale } = header;
-  const { names, count, turn, left, top, high, length, gap, every, levels, widest, x, y } = place;
+  const { names, count, turns, left, top, high, length, gap, every, levels, widest, x, y } = place;
   const [tall, broad] = header.block ?? [1, 1];
   const [litRow, litColumn] = [labelAt(rows, litOf(lit, rows), tall), labelAt(columns, litOf(lit, columns), broad)];
   const [right, bottom] = [x(count.columns), y(count.rows)];
   pen.text(columns.title, (left + right) / 2, 9, { align: "center" });
-  pen.text(rows.title, 8, top + length / 2, { align: "center", turn: -90 });
+  pen.text(rows.title, place.titles.rows.middle, top + length / 2, { align: "center", turn: -place.titles.rows.turn });
   names.columns.forEach((name, column) => {
     const marked = column === pointed.column || column === litColumn;
     if (column % every.columns && !marked) return;
     const [middle, up] = [(x(column) + x(column + 1)) / 2, (column % levels) * (widest + 6)];
     if (up) pen.line([[middle, top - 3], [middle, top - 6 - up]], { width: 1, faint: true });
-    pen.text(name, middle, top - 9 - up, { align: turn ? "left" : "center", turn, marked, token: !columns.prose });
+    pen.text(name, middle, top - 9 - up, { align: turns[column] ? "left" : "center", turn: turns[column], marked, token: !columns.prose });
   });
   names.rows.forEach((name, row) => {
     const marked = row === pointed.row || row === litRow;
@@ -213,7 +219,7 @@ function draw(pen, place, { header, values, visible, chosen, column: chosenColum
     pen.text(text, edge + BAR.width + BAR.room, Math.max(top + 5, Math.min(top + length - 5, at)), {});
   }
   const beside = edge + BAR.width + BAR.room + place.markWidth + 12;
-  pen.text(scale.title, beside, top + length / 2, { align: "center", turn: 90 });
+  pen.text(scale.title, beside, top + length / 2, { align: "center", turn: place.titles.scale.turn });
   if (!header.odd) return;
   const legend = top + length + 8;
   drawOdd(pen, left, legend, FONT, FONT);

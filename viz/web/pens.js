@@ -50,6 +50,12 @@ export function appearance(root) {
   };
 }
 
+const STANDING = 24; // CSS pixels of a title beside an axis: one so short stands, for turned it is not read
+
+// A title beside an axis: whether it is turned, and where its middle is from the left edge.
+/** @param {string} title @param {Measure} measure */
+export const besideAxis = (title, measure) => (measure.words(title) > STANDING ? { turn: 90, middle: 8, room: 0 } : { turn: 0, middle: STANDING / 2, room: 8 });
+
 const widths = new Map(); // of texts by their face: a keystroke changes a few of hundreds
 const MOST_WIDTHS = 20_000;
 

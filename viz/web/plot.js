@@ -56,8 +56,11 @@ export function paint(root) {
   const measure = measurer(contextOf(canvas), look);
   const place = (root.place = kind.arrange(root.shown.header, root.width, ratio, measure));
   const context = cleared(canvas, Math.round(place.width * ratio), Math.round(place.height * ratio));
-  const tall = `${place.height}px`;
-  if (canvas.style.height !== tall) canvas.style.height = tall; // a film paints sixty times a second
+  // As wide as what is painted, or it would be blurred by a part of a pixel. A film paints sixty times a second.
+  for (const side of /** @type {("width" | "height")[]} */ (["width", "height"])) {
+    const length = `${place[side]}px`;
+    if (canvas.style[side] !== length) canvas.style[side] = length;
+  }
   kind.placed?.(root);
   kind.draw(canvasPen(context, ratio, look), place, { ...root.shown, lit: root.lit, pointed: root.pointed });
 }
