@@ -59,7 +59,11 @@ class SearchTree:
 
     def score_of(self, total: float, length: int) -> float:
         """Score of a text of so many tokens with this log-probability, whoever wrote it."""
-        return total / math.pow((5 + length) / 6, self.length_penalty)
+        return total / self.penalty(length)
+
+    def penalty(self, length: int) -> float:
+        """Length penalty of a text of so many tokens; 1 for one of a single token."""
+        return math.pow((5 + length) / 6, self.length_penalty)
 
     def ranked(self) -> list[int]:
         """Last nodes of the finished hypotheses, best first."""

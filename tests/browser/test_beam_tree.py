@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.alone import mount
 from tests.browser.server import PATIENCE
@@ -116,3 +116,8 @@ def test_where_only_narrower_columns_fit_a_number_is_under_its_token_and_where_n
     """Beside a lesson it is seen whole, if it can be."""
     mount(page, "pages/predictions/beam_tree", pack(header(7)), width)
     page.wait_for_function(LOOK, arg=[whole, fades, stacked])
+    on = page.locator(".onward")
+    expect(on).to_be_visible(visible=fades)
+    if fades:
+        on.click()
+        page.wait_for_function("document.querySelector('.scroll').scrollLeft > 100")

@@ -87,7 +87,7 @@ def number_field(place: DeltaGenerator, field: Field) -> list[float]:
     """The field, its slider, which moves the first number, and what is wrong. Gives no number while something is."""
     was_pending = take_pending(field.key, field.default)
     place.text_input(
-        field.label if field.most == 1 else _("{name} (several)").format(name=field.label),
+        field.label if field.most == 1 else _("{name} (several: a, b)").format(name=field.label),
         "" if was_pending else field.default,
         key=field.key,
         live="250ms",
@@ -102,16 +102,21 @@ def number_field(place: DeltaGenerator, field: Field) -> list[float]:
     except ValueError as error:
         place.html(f'<p role="alert" style="{REFUSED}">{html.escape(translate_error(error))}</p>')
         return []
-    _slider(place, field, values[0])
+    _slider(place, field, values)
     return values
 
 
-def _slider(place: DeltaGenerator, field: Field, value: float) -> None:
+def _slider(place: DeltaGenerator, field: Field, values: Sequence[float]) -> None:
     key = f"{field.key}_slider"
-    steps = sorted({*_steps(field), value})
-    st.session_state[key] = value
+    steps = sorted({*_steps(field), values[0]})
+    st.session_state[key] = values[0]
     options: dict[str, Any] = {"key": key, "label_visibility": "collapsed", "on_change": _slid, "args": (field,)}
-    place.select_slider(field.label, steps, format_func=written, **options)
+    place.select_slider(field.label, steps, format_func=written if len(values) == 1 else _first, **options)
+
+
+def _first(value: float) -> str:
+    """The number that the slider moves, where others stand beside it."""
+    return _("the first: {number}").format(number=written(value))
 
 
 def _steps(field: Field) -> list[float]:

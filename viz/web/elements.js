@@ -98,10 +98,21 @@ export function ending(root) {
   };
 }
 
-// Whether what scrolls sideways goes on at its right is seen: there it fades.
+const SEEN = 240; // of what scrolls, the height in whose middle its button stands
+
+// Whether what scrolls sideways goes on at its right is seen: there it fades, and a button leads on. Keys scroll it anyway.
 /** @param {HTMLElement} scroll */
 export function followScroll(scroll) {
-  const mark = () => scroll.classList.toggle("goes_on", scroll.scrollLeft + scroll.clientWidth < scroll.scrollWidth - 2);
+  const on = element("button", "onward", "›");
+  [on.type, on.tabIndex, on.ariaHidden] = ["button", -1, "true"];
+  on.addEventListener("click", () => scroll.scrollBy({ left: 0.7 * scroll.clientWidth, behavior: scrolling() }));
+  scroll.after(on);
+  const mark = () => {
+    const beyond = scroll.scrollLeft + scroll.clientWidth < scroll.scrollWidth - 2;
+    scroll.classList.toggle("goes_on", beyond);
+    on.hidden = !beyond;
+    on.style.top = `${scroll.offsetTop + Math.min(scroll.clientHeight, SEEN) / 2}px`;
+  };
   scroll.addEventListener("scroll", mark, { passive: true });
   return mark;
 }

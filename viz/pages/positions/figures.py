@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import math
+import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -164,11 +165,18 @@ def table_figure(values: Float[ndarray, "row column"], x_title: str, y_title: st
     return figure
 
 
+def _letter(letter: str) -> float:
+    """CSS pixels of a letter of a legend."""
+    return 12.5 if unicodedata.east_asian_width(letter) in "WF" else 6.3
+
+
 def _lay_out(figure: go.Figure, x_title: str, y_title: str) -> None:
+    names = [html.unescape(each.name or "") for each in figure.data if each.showlegend]
+    wide = max((sum(map(_letter, name)) for name in names), default=0)  # names stand below each other in columns
     figure.update_layout(
         height=320,
         margin={"l": 8, "r": 8, "t": 8, "b": 8},
-        legend={"orientation": "h", "yanchor": "bottom", "y": 1.01, "x": 0},
+        legend={"orientation": "h", "yanchor": "bottom", "y": 1.01, "x": 0, "entrywidth": wide},
         hoverlabel={"namelength": -1},
     )
     figure.update_xaxes(title_text=html.escape(x_title), gridcolor=GRID, zeroline=False)

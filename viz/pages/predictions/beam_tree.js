@@ -26,6 +26,7 @@ function build(parentElement) {
   root.nodes = [];
   root.told = root.appendChild(element("div", "told"));
   root.told.setAttribute("aria-live", "polite");
+  root.reckoned = root.appendChild(element("p", "reckoned muted"));
   root.list = root.appendChild(element("ol", "hypotheses"));
   addFiles(root, () => root, treeLines);
   const sizes = new ResizeObserver(() => {
@@ -153,6 +154,7 @@ function showNodes(root) {
 /** @param {any} root */
 function showHypotheses(root) {
   const { hypotheses, words } = root.data;
+  write(root.reckoned, words.reckoned);
   shorten(root.list, hypotheses.length);
   while (root.list.children.length < hypotheses.length) {
     const button = root.list.appendChild(element("li")).appendChild(element("button"));

@@ -43,12 +43,7 @@ def tree_figure(inputs: Inputs, tree: SearchTree) -> BeamTree:
     rows: Counter[int] = Counter()
     for index, node in enumerate(tree.nodes[1:], start=1):
         score = tree.score(index)
-        sentence = Message(
-            "“{text}” · log-probability {total} nats · score {score}",
-            text=text(index),
-            total=significant(node.total),
-            score=significant(score),
-        )
+        sentence = Message("“{text}” · {score}", text=text(index), score=reckoned(tree, index))
         candidates.append(
             Candidate(
                 *(node.parent, node.length, rows[node.length], tokenizer.label(node.token), node.fate),
@@ -69,8 +64,29 @@ def tree_figure(inputs: Inputs, tree: SearchTree) -> BeamTree:
     )
     hypotheses = [{"node": index, "text": text(index), "score": tree.score(index)} for index in ranked]
     above = caption(inputs, view_name("search"), "beam-search", alt=alt, about=about_tree(tree.length_penalty))
-    words = {"continue": Message("Press to continue from it"), "score": Message("score"), "greedy": GREEDY}
+    words = {
+        "continue": Message("Press to continue from it"),
+        "score": Message("score"),
+        "greedy": GREEDY,
+        "reckoned": Message(
+            "Each token makes a text less probable, so the search divides the log-probability by a penalty that grows "
+            "with the length, ((5 + tokens) / 6)^{exponent}. Of the best: {score}.",
+            exponent=significant(tree.length_penalty),
+            score=reckoned(tree, ranked[0]),
+        ),
+    }
     return BeamTree(above, candidates, hypotheses, FATES, words=words)
+
+
+def reckoned(tree: SearchTree, index: int) -> Message:
+    """Score up to a node, as it comes of its log-probability and its length."""
+    node = tree.nodes[index]
+    return Message(
+        "log-probability {total} / length penalty {penalty} = score {score}",
+        total=significant(node.total),
+        penalty=significant(tree.penalty(node.length)),
+        score=significant(tree.score(index)),
+    )
 
 
 def compared(model: TextModel, tree: SearchTree, beam: int, greedy: Generation) -> str:

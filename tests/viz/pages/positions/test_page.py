@@ -201,7 +201,7 @@ def test_the_page_opens_on_the_side_and_the_token_that_were_chosen_elsewhere(sma
 
 def test_a_field_of_several_numbers_says_so_and_the_combination_that_is_drawn_alone_is_chosen(small):
     app = page("laboratory", bases="10000, 100", code="2")
-    assert "base (several)" in [each.label for each in app.text_input]
+    assert "base (several: a, b)" in [each.label for each in app.text_input]
     assert app.selectbox(key="code").value == 1
     assert app.selectbox(key="code").options == ["base 10,000", "base 100"]
     sound(app.text_input(key="bases").set_value("50").run())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 import torch
@@ -19,8 +21,9 @@ from tests.test_app_kinds import write
 from tests.viz.pages.positions.positions_page import one
 from tests.viz.small import looking, write_small
 from viz.i18n.format import significant
+from viz.i18n.messages import in_language
 from viz.pages.predictions import logit_lens, positions, sampling
-from viz.pages.predictions.beam_tree import compared
+from viz.pages.predictions.beam_tree import compared, reckoned
 from viz.pages.predictions.decoding_film import film_figure
 from viz.render.reader import Reader
 from viz.render.render import render
@@ -282,6 +285,14 @@ def test_the_search_names_the_greedy_text_with_its_score_beside_its_own(small):
         assert significant(score) in sentence
     alone = small.generate(SOURCE, beam=1, length=len(greedy.ids))
     assert "both write" in compared(small, alone_tree(alone), 4, alone)
+
+
+def test_a_score_says_how_it_comes_of_the_log_probability(small):
+    tree = small.generate(SOURCE, beam=4).tree
+    total, penalty, score = re.findall(r"[−\d.]+", in_language(reckoned(tree, tree.ranked()[0])))
+    values = [float(number.replace("−", "-")) for number in (total, penalty, score)]
+    assert values[0] / values[1] == pytest.approx(values[2], rel=0.01)
+    assert significant(tree.nodes[tree.ranked()[0]].total) == total
 
 
 def alone_tree(greedy) -> SearchTree:
