@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import viz.state.address
+import viz.state.opened_page
 import viz.state.session
 
 
@@ -21,6 +22,6 @@ class Address(dict[str, str]):
 def no_server(monkeypatch: pytest.MonkeyPatch, *modules: Any) -> SimpleNamespace:
     """What stands in place of Streamlit in the session's module and in these: `query_params` and `session_state`."""
     fake = SimpleNamespace(query_params=Address(), session_state={})
-    for module in (viz.state.session, viz.state.address, *modules):
+    for module in (viz.state.session, viz.state.address, viz.state.opened_page, *modules):
         monkeypatch.setattr(module, "st", fake)
     return fake

@@ -46,6 +46,7 @@ from viz.state import (
     assumptions,
     browsers,
     checkpoints,
+    opened_page,
     position_override,
     shown_model,
     special_tokens,
@@ -265,7 +266,7 @@ def arrange(session: Session, model: TextModel, page: str, trained: bool) -> Non
     with session.lock:
         show_notice(session)
     session.address.sync()
-    lesson_steps.follow(page)
+    opened_page.go_to_opened(page)
     session.live_regions = []
     texts.say(session, model)
     # First of all: what it imports takes a while, once. Not by the navigation's own run(): that works only in a run of

@@ -268,8 +268,7 @@ def on_change(act: dict[str, Any]) -> None:
     session = current_session()
     session.select(**{name: act[name] for name in ("layer", "head", "query") if act.get(name) is not None})
     if act.get("attention"):
-        session.address.pending_choices[Key.KIND] = act["attention"]
-        session.address.set(Key.KIND, act["attention"])
+        session.address.set_choices({Key.KIND: act["attention"]})
 
 
 def on_restore(_clicked: bool) -> None:

@@ -12,7 +12,7 @@ from viz.state.serving import by_channel
 # Parameters that Streamlit's widgets are bound to: they alone may write them.
 BOUND = (
     *("bases", "lengths", "compared", "widths", "dimension", "k", "place"),
-    *("temperature", "top_k", "top_p", "checkpoint", "compare_a", "compare_b"),
+    *("temperature", "top_k", "top_p", "checkpoint", "compare_a", "compare_b", "health_beside", "w_rows", "w_columns"),
 )
 
 

@@ -21,7 +21,7 @@ from model.runtime.locks import NotifyingLock
 from viz.i18n.catalogue import _
 from viz.i18n.messages import in_language
 from viz.i18n.names import attention_title
-from viz.state.address import Address
+from viz.state.address import BOUND, Address
 from viz.state.input_texts import InputTexts
 from viz.state.inputs import Inputs
 from viz.state.inputs import Selection as Selection
@@ -415,10 +415,12 @@ def take_pending(key: str, default: object, options: Sequence[object] = ()) -> b
 
     Not sooner: what a callback sets before it has all drawn again does not reach the browser.
     """
-    pending = current_session().address.pending_choices
-    if key not in pending:
+    address = current_session().address
+    if key not in address.pending_choices:
         return False
-    value = pending.pop(key)
+    value = address.pending_choices.pop(key)
+    if key not in BOUND:
+        value = address.get(key) or value  # a link may have come in between
     if value is not None and options and value not in options:
         return False
     st.session_state[key] = default if value is None else value

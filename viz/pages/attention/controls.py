@@ -124,22 +124,20 @@ def choose_order(metrics: Sequence[str], place: DeltaGenerator) -> tuple[str, st
     lowest. Both are in the address bar.
     """
     address = current_session().address
-    options, pending = [ORDERS[0], *metrics, ORDERS[-1]], address.pending_choices
-    was_pending = not pending.keys().isdisjoint((Choice.METRIC, Choice.ORDER))
-    named_metric, named_order = (
-        str(pending.pop(each) if each in pending else address.get(each)) for each in (Choice.METRIC, Choice.ORDER)
-    )
-    metric = named_metric if named_metric in metrics else metrics[0]
-    wish = {"highest": metric, "lowest": "lowest"}.get(named_order, ORDERS[0])
+    options = [ORDERS[0], *metrics, ORDERS[-1]]
+    was_pending = address.take(Choice.METRIC) | address.take(Choice.ORDER)
+    named = address.get(Choice.METRIC) or ""
+    metric = named if named in metrics else metrics[0]
+    wish = {"highest": metric, "lowest": "lowest"}.get(address.get(Choice.ORDER) or "", ORDERS[0])
     if was_pending or st.session_state.get(Choice.ORDER, wish) not in options:
         st.session_state[Choice.ORDER] = wish
-    named = {option: in_language(order_name(option)) for option in options}
+    words = {option: in_language(order_name(option)) for option in options}
     picked = place.selectbox(
         _("Order"),
         options,
         index=0 if was_pending else options.index(wish),
         key=Choice.ORDER,
-        format_func=named.__getitem__,
+        format_func=words.__getitem__,
         label_visibility="collapsed",
         width=330,
     )

@@ -198,8 +198,7 @@ def open_head(place: Place) -> None:
     session, (kind, layer, head) = current_session(), place
     session.select(layer=layer, head=head)
     if len(attention_kinds(session.model.network)) > 1:
-        session.address.pending_choices[Key.KIND] = kind
-        session.address.set(Key.KIND, kind)
+        session.address.set_choices({Key.KIND: kind})
 
 
 def on_remove(place: Place) -> None:

@@ -22,7 +22,6 @@ from viz.i18n.errors import translate_error
 from viz.i18n.format import as_sentence, literal, shape_text, significant
 from viz.i18n.messages import joined
 from viz.pages.checkpoints.compare import layer_chart, layered, stacks_of, trace_button
-from viz.pages.checkpoints.heads import leave
 from viz.pages.checkpoints.measuring import AdapterChanges, adapting
 from viz.pages.checkpoints.subjects import Subject, chosen_place, merged, merged_table, name_of_base, subjects
 from viz.pages.checkpoints.tensor import beside, title
@@ -42,7 +41,6 @@ RELATIVE = 4  # the number of the column by which the tree is sorted: after name
 
 def show(session: Session, subject: Subject, row: DeltaGenerator) -> None:
     """Draw this view. row: of the controls."""
-    leave()
     try:
         whole = merged(subject)
         changes = adapting(whole)

@@ -30,7 +30,7 @@ from viz.i18n.errors import translate_error
 from viz.i18n.format import as_sentence, attention_name, literal, shape_text, significant, with_label
 from viz.pages.checkpoints import heads as weights_heads
 from viz.pages.checkpoints import runs, tensor
-from viz.pages.checkpoints.heads import KIND, LEAVE, NAMES, leave, open_head
+from viz.pages.checkpoints.heads import KIND, NAMES, open_head
 from viz.pages.checkpoints.measuring import TensorTable, WeightChanges, moving
 from viz.pages.checkpoints.subjects import (
     Subject,
@@ -49,6 +49,7 @@ from viz.pages.checkpoints.tensor import beside
 from viz.pages.checkpoints.tensors import Column, tree
 from viz.render.view import view as figure_view
 from viz.state import assumptions, texts
+from viz.state.opened_page import open_page
 from viz.state.pin import Pin
 from viz.state.session import Key, Session, choose, current_session
 from viz.ui.job_view import follow
@@ -71,7 +72,6 @@ VIEWS = {
 
 def show(session: Session) -> None:
     """Draw this part of the page."""
-    leave()
     row = st.container(horizontal=True, vertical_alignment="center")
     view = choose(_("View"), list(VIEWS), "tensors", VIEW, VIEWS.__getitem__, row)
     if view == "steps":
@@ -241,11 +241,10 @@ def pin_and_show(before: Subject, after: Subject) -> None:
     session.pin = Pin(before.name, source, trace, model, (other.source, other.target), other.ended)
     session.differ(True)
     st.session_state[Key.MODEL] = after.name
-    st.session_state[LEAVE] = "attention"
     if model.predicts and new_model.predicts:  # on the answer by depth
-        st.session_state[LEAVE] = "predictions"
-        session.address.pending_choices["view"] = "layers"
-        session.address.set("view", "layers")
+        open_page("predictions", {"view": "layers"})
+    else:
+        open_page("attention")
 
 
 def explain() -> None:

@@ -25,11 +25,11 @@ from viz.i18n.errors import reason_words
 from viz.i18n.format import attention_name, literal, significant, with_label
 from viz.i18n.messages import joined
 from viz.pages.checkpoints.measuring import TensorStatistics
-from viz.pages.checkpoints.subjects import REGION, Subject, closed_words, model_of
+from viz.pages.checkpoints.subjects import Subject, closed_words, model_of
 from viz.pages.checkpoints.tensor import beside
 from viz.pages.checkpoints.tensor_figures import NOT_FINITE
 from viz.render.view import view
-from viz.state.address import BOUND
+from viz.state.opened_page import open_page
 from viz.state.session import Key, Session, attention_kinds, choose, current_session
 from viz.ui.parts import data_table, explanation
 from viz.ui.plots import array
@@ -44,14 +44,10 @@ if TYPE_CHECKING:
 NORMS, ALIKE = "w_head_norms", "w_heads_alike"
 KIND, CIRCUIT = "w_kind", "w_circuit"
 CIRCUITS = {"scores": Message("what they look for"), "output": Message("what they move")}
-LEAVE = "checkpoints_leave"  # in the session: the page that a click has opened
-# Parameters that belong to widgets, which write them themselves.
-WRITTEN = (Key.MODEL, Key.SOURCE, Key.TARGET, *BOUND, *REGION)
 
 
 def show(session: Session, subject: Subject, statistics: TensorStatistics) -> None:
     """Norms of four matrices a head, and which heads are alike; only of what opens as a model."""
-    leave()
     model = model_of(subject)
     kinds = kinds_of(model) if model else []
     reason = head_weights.unclear(model.network) if model else None
@@ -103,19 +99,8 @@ def open_head(name: str, kind: str, layer: int, head: int) -> None:
         return
     session = current_session()
     st.session_state[Key.MODEL] = name
-    session.address.pending_choices[Key.KIND] = kind
-    session.address.set(Key.KIND, kind)
     session.select(layer=layer, head=head)
-    st.session_state[LEAVE] = "attention"
-
-
-def leave() -> None:
-    """Go to the page that a click has opened: in the run, since only that can be left. The address comes along; what
-    widgets are bound to, they write there again.
-    """
-    if page := st.session_state.pop(LEAVE, None):
-        parameters = {name: value for name, value in st.query_params.to_dict().items() if name not in WRITTEN}
-        st.switch_page(f"viz/pages/{page}/page.py", query_params=parameters)
+    open_page("attention", {Key.KIND: kind})
 
 
 def explain() -> None:

@@ -342,8 +342,7 @@ def on_loaded(clicked: dict[str, Any]) -> None:
 
 def take_expert(session: Session, number: int) -> None:
     """Show the units of this expert."""
-    session.address.pending_choices[Part.EXPERT] = str(number)
-    session.address.set(Part.EXPERT, str(number))
+    session.address.set_choices({Part.EXPERT: str(number)})
 
 
 @live

@@ -26,9 +26,9 @@ from viz.pages.lab.outcome import plain_words, statement_words, verdict_findings
 from viz.pages.lab.parameters import fields
 from viz.pages.lab.trained_models import offer_models
 from viz.state import training
+from viz.state.opened_page import open_page
 from viz.state.session import Key, current_session
 from viz.state.texts import first_source, typed
-from viz.ui.page_button import page_button
 from viz.ui.parts import Views, explanation, no_views
 
 STATEMENT = "statement"  # in the address: the chosen experiment
@@ -112,7 +112,8 @@ def card(model: TextModel, experiment: Experiment, row: DeltaGenerator) -> Views
     views = experiment_measurement.show(key, None)
     offer_models(experiment, outcome_of(experiment))
     if (live := LIVE_VIEWS.get(experiment.row)) is not None:
-        page_button(literal(live.label), live.page, live.choices, f"{key}_live", "↗")
+        act = partial(open_page, live.page, live.choices)
+        st.button(literal(live.label), key=f"{key}_live", type="tertiary", icon="↗", on_click=act)
     row_words = _("Statement {row} of the fifty that were collected from tutorials.").format(row=experiment.row)
     rule_words = _("The rule by which the verdict falls was fixed before: the numbers only have to meet it.")
     method = [words(experiment.method)] if experiment.method else []

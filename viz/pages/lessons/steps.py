@@ -13,6 +13,7 @@ from viz.pages.lessons import before, own_text, trained_state
 from viz.pages.lessons.page_choices import HIDE, PLACED, TRAINED, clear_choices
 from viz.pages.lessons.shelf import lesson_named
 from viz.state import shown_model, texts
+from viz.state.opened_page import open_page
 from viz.state.position_override import PositionSetting
 from viz.state.sampling_sliders import slider_values
 from viz.state.session import DEFAULT_SELECTION, Key, Parameter, Session, current_session
@@ -27,7 +28,6 @@ class Part(StrEnum):
 
     LESSON = "lesson"
     STEP = "step"
-    PAGE = "lesson_page"
     PROGRESS = "lesson_progress"
     PANEL = "lesson_panel"
     ACTS = "lesson_acts"
@@ -49,7 +49,7 @@ def open_step(lesson: Lesson, number: int) -> None:
     clear_choices(session)  # what the visitor, or another step, has chosen is no choice of this one
     apply_state(session, lesson, state)
     own_text.show(lesson, state)
-    st.session_state[Part.PAGE] = state.page
+    open_page(state.page)
     session.rerun_requested = True
 
 
@@ -122,19 +122,11 @@ def number_of(lesson: Lesson, text: str | None) -> int:
     return max(0, min(number, len(lesson.steps)) - 1)
 
 
-def follow(page: str) -> None:
-    """Go to the page of the step that was opened. In a run: only that can be left for another page."""
-    wanted = st.session_state.pop(Part.PAGE, None)
-    if wanted is not None and wanted != page:
-        parameters = {name: value for name, value in st.query_params.to_dict().items() if name != Key.MODEL}
-        st.switch_page(f"viz/pages/{wanted}/page.py", query_params=parameters)
-
-
 def close(lesson: Lesson) -> None:
     """End the lesson: what it had put away comes back, beside the list of lessons."""
     session = current_session()
     for name in (Part.LESSON, Part.STEP, HIDE):
         session.address.set(name, None)
     before.give_back(session, lesson.model)
-    st.session_state[Part.PAGE] = "lessons"
+    open_page("lessons")
     session.rerun_requested = True

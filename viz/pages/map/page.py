@@ -25,6 +25,7 @@ from viz.pages.map.pictures import Pictures
 from viz.pages.map.text import BLOCK_NAMES, flops_text, place_name, shape_text
 from viz.render.grouping import place_of
 from viz.render.view import view
+from viz.state.opened_page import open_page
 from viz.state.session import Key, Parameter, choice, current_session
 from viz.state.token_groups import merged
 from viz.ui.parts import Drawing, Placed, Views, data_table, explanation, frame_of, under_figures
@@ -40,7 +41,6 @@ class Part(StrEnum):
     MAP = "model_map"
     EXPLANATION = "map_explanation"
     DATA = "map_data"
-    OPENED = "map_opened"
 
 
 SCALES = ("one", "largest")
@@ -48,11 +48,6 @@ SCALES = ("one", "largest")
 
 def page(model: TextModel) -> Views:
     """Places and controls first; then all that the session's trace of this model holds is packed; then mounted."""
-    if opened := st.session_state.pop(Part.OPENED, None):
-        # In the run, not in the click's callback: only a run can be left for another page. The address comes along;
-        # what widgets are bound to, they write there again.
-        parameters = {name: value for name, value in st.query_params.to_dict().items() if name != Key.MODEL}
-        st.switch_page(f"viz/pages/{opened}/page.py", query_params=parameters)
     place = st.container()
     cache = kv_cache.place(model)
     words, plot = None, None
@@ -243,9 +238,7 @@ def on_open(clicked: dict[str, Any]) -> None:
     two = len({each.stack for each in block_list}) > 1
     choices = of_blocks.choices_at(block, two)
     session.query_side = choices.get("side", session.query_side)
-    for name, value in choices.items():
-        session.address.set(name, value)
-    st.session_state[Part.OPENED] = of_blocks.PAGES[block.kind]
+    open_page(of_blocks.PAGES[block.kind], choices)
 
 
 @live

@@ -225,8 +225,7 @@ def on_head(clicked: dict[str, Any]) -> None:
     kinds = attention_kinds(session.model.network)
     if int(clicked["row"]) >= 0 and int(clicked["column"]) >= 0:
         kind = kinds[int(clicked["panel"])]
-        session.address.pending_choices[Part.KIND] = kind
-        session.address.set(Part.KIND, kind)
+        session.address.set_choices({Part.KIND: kind})
         session.select(layer=int(clicked["row"]), head=int(clicked["column"]))
 
 

@@ -340,7 +340,7 @@ def section(model: TextModel, row: ChoiceRow) -> Views:
     if model.kind in TWO_STACKS:
         session = current_session()
         if SIDE not in st.session_state and session.query_side:  # opened from a page where a token was chosen
-            session.address.pending_choices[SIDE] = session.query_side
+            session.address.set_choices({SIDE: session.query_side})
         side = choose(_("Side"), ("source", "target"), side, SIDE, side_choice, row.place)
         session.query_side = session.query_side and side
     added = [name for name in QUANTITIES if name != "positions" or model.config.position not in ADDS_NONE]
@@ -387,7 +387,7 @@ def section(model: TextModel, row: ChoiceRow) -> Views:
 
 def _to_curves() -> None:
     """Show the part of the page with the curves of a formula."""
-    current_session().address.pending_choices["part"] = "laboratory"
+    current_session().address.set_choices({"part": "laboratory"})
 
 
 def token_formula(model: TextModel) -> str:

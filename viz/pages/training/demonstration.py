@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from enum import StrEnum
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,9 +21,9 @@ from viz.pages.training import film
 from viz.pages.training.start import demonstrate
 from viz.state import training
 from viz.state.demonstration import FEW
+from viz.state.opened_page import open_page
 from viz.state.session import Key, Session, current_session
 from viz.ui.job_view import remaining
-from viz.ui.page_button import page_button
 from viz.ui.parts import Drawing, Views, no_views
 
 if TYPE_CHECKING:
@@ -77,7 +78,8 @@ def show(session: Session, row: DeltaGenerator) -> Views:
         if running:
             bar = st.container()
             watch = _("Watch its cross-attention turn")
-            page_button(watch, "attention", {Key.KIND: "cross"}, Part.WATCH, ":material/grid_on:")
+            act = partial(open_page, "attention", {Key.KIND: "cross"})
+            st.button(watch, key=Part.WATCH, type="tertiary", icon=":material/grid_on:", on_click=act)
     if running is None:
         show_beginning(st.container(key=Part.BEFORE))
     watched: Views = no_views

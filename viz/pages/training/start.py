@@ -43,8 +43,7 @@ def demonstrate() -> None:
     """The demonstration, from nothing: begun, running, and seen on the text that shows it best."""
     session = current_session()
     if (live := begin_demonstration(session, REVERSE)) is not None:
-        session.address.set(Key.KIND, "cross")
-        session.address.pending_choices[Key.KIND] = "cross"
+        session.address.set_choices({Key.KIND: "cross"})
         live.run()
 
 
@@ -66,9 +65,7 @@ def waits(_model: TextModel) -> Drawing:
 
 def go_to_begin() -> None:
     """Show the page's part Begin. In a callback."""
-    address = current_session().address
-    address.set(PART, None)
-    address.pending_choices[PART] = "begin"
+    current_session().address.set_choices({PART: "begin"})
 
 
 def freed(session: Session) -> bool:

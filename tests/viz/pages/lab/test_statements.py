@@ -307,8 +307,8 @@ def test_a_live_view_is_what_its_button_says_whatever_was_chosen_there_before(
     app = sound(opened(live.page, source="The cat.", **before))
     session = app.session_state[Key.SESSION]
     app.query_params["statement"] = "planted"
-    session.address.pending_choices["lab_part"] = "statements"
-    app = sound(app.switch_page(PAGES["lab"]).run())
+    app = app.switch_page(PAGES["lab"]).run()
+    app = sound(next(each for each in app.button_group if each.key == "lab_part").set_value("statements").run())
     app = sound(app.button(key="statement_planted_live").click().run())
     assert {key: session.address.widget_values[key] for key in live.choices} == live.choices
     assert {key: app.query_params[key] for key in live.choices} == live.choices

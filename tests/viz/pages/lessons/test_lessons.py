@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from streamlit.util import calc_hash
+
 from model.lessons.check import check_folder
 from model.lessons.state import PAGES
 from tests.app_reading import opened, sound, type_in
@@ -105,3 +107,10 @@ def test_a_link_to_a_step_opens_its_state_in_a_new_window():
     session = app.session_state[Key.SESSION]
     assert [str(each) for each in session.what_if.changes] == ["decoder:causal:off"]
     assert session.selection.head == 2
+
+
+def test_a_link_from_a_step_opens_what_it_names_on_another_page():
+    app = sound(opened("attention", lesson="causal-mask", step="1", language="en"))
+    app.query_params["part"], app._page_hash = "laboratory", calc_hash("positions")
+    sound(app.run())
+    assert next(each for each in app.button_group if each.key == "part").value == "laboratory"

@@ -198,13 +198,13 @@ def session(small, monkeypatch):
 def test_a_click_leads_to_the_blocks_page(session, path, head, leads, address):
     number = [block.path for block in blocks(session.trace)].index(path)
     viz.pages.map.page.on_open({"block": number, "head": head})
-    assert session.fake.session_state["map_opened"] == leads
+    assert session.fake.session_state["opened_page"] == leads
     assert session.fake.query_params == address
 
 
 def test_an_opened_block_changes_the_page_and_keeps_the_address(small):
     app = opened("map", source=TEXT, head="1")
-    app.session_state["map_opened"] = "attention"
+    app.session_state["opened_page"] = "attention"
     app.run()
     assert not app.exception
     assert component(app, "head_grid")
