@@ -178,7 +178,7 @@ def beam_search(
     rules: tokens that must or must not be written; a token that must be written has a log-probability of 0.
 
     Raises:
-        ValueError: beam or a limit is below 1, or length_penalty below 0 or not finite.
+        ValueError: beam or a limit is below 1, length_penalty below 0 or not finite, or what the model predicts is NaN.
     """
     if min(limits) < 1:
         raise InputError("limits ({limits}) must be at least 1: there is no room to write", limits=min(limits))
@@ -206,6 +206,8 @@ def beam_search(
         # The best 2 × beam continuations of a text are among the best 2 × beam of each of its tips.
         per_tip = min(max(keep, 2 * beam), log_probabilities.shape[-1])
         values, tokens = log_probabilities.topk(per_tip, dim=-1)
+        if bool(values.isnan().any()):
+            raise InputError("NaN is what this model predicts of the text: no token comes first")
         _remember(active, values[..., :keep].tolist(), tokens[..., :keep].tolist())
         scores = (totals[..., None] + values).flatten(1)
         best, flat = scores.topk(min(2 * beam, scores.shape[1]), dim=-1)

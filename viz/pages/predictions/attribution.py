@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -81,6 +82,8 @@ def found_of(session: Session, subject: Subject, of: str) -> PositionAttribution
 
 def no_sum(subject: Subject, own: Attribution) -> str:
     """Reason why the parts of some models do not add up."""
+    if math.isnan(own.error):
+        return _("The logits at this position are not numbers: no sum of what blocks add can be shown.")
     if subject.trace.network.config.output_head == "transform":
         return _(
             "This model's output passes an activation before the vocabulary: its logits are no sum of what blocks add."

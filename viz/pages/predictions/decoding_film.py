@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -58,10 +60,12 @@ def frame(subject: Subject, kind: AttentionKind, position: int, tokens: list[int
     sentence = Message("nothing is written here yet: press a token to go on")
     if actual != UNKNOWN:
         label, share = subject.label(actual), float(subject.log_probabilities[position, actual].exp())
-        rank = f"{int(subject.ranks[position]):,}"
-        sentence = Message(
-            "“{token}” has probability {p}, rank {rank}", token=visible(label), p=significant(share), rank=rank
-        )
+        sentence = Message("{query}: not a number", query=visible(label))
+        if math.isfinite(share):
+            rank = f"{int(subject.ranks[position]):,}"
+            sentence = Message(
+                "“{token}” has probability {p}, rank {rank}", token=visible(label), p=significant(share), rank=rank
+            )
     top = subject.pinned_top(position)
     return Frame(
         label,
@@ -72,7 +76,7 @@ def frame(subject: Subject, kind: AttentionKind, position: int, tokens: list[int
         before=position + 1,
         last=subject.tokens[position],
         sentence=joined(" · ", sentence, "" if top is None else Message("pinned top token: {token}", token=top)),
-        share=share,
+        share=share if share is None or math.isfinite(share) else None,
         rows=[
             subject.row(position, token, rank)
             for token, rank in zip(tokens, _ranks(subject, position, tokens), strict=True)

@@ -90,6 +90,8 @@ def lens_map(subject: Subject, readings: Readings, shade: str) -> Heatmap:
     final = readings.own.top[-1].tolist()
     texts = [
         ("✓ " if token == final[position] and layer < layers - 1 else "") + visible(subject.label(token))
+        if token >= 0
+        else Message("not a number")
         for position, row in enumerate(readings.own.top.T.tolist())
         for layer, token in enumerate(row)
     ]
@@ -118,10 +120,12 @@ def decided(subject: Subject, reading: LayerReading) -> str:
     return Message("{token} is the first choice from layer {layer} on", token=token, layer=layer)
 
 
-def first_difference(subject: Subject, readings: Readings) -> Message:
-    """The first layer after which the chosen position's first choice is not the pinned one."""
+def first_difference(subject: Subject, readings: Readings) -> str:
+    """The first layer after which the chosen position's first choice is not the pinned one; "" where it has none."""
     assert readings.pinned is not None
     own, pinned = (reading.top[:, subject.chosen].tolist() for reading in (readings.own, readings.pinned))
+    if own[-1] < 0:
+        return ""
     for layer, (token, before) in enumerate(zip(own, pinned, strict=True)):
         if token != before:
             if before < 0:
@@ -140,10 +144,13 @@ def layer_axis(layers: int) -> Axis:
 
 
 def settled(reading: LayerReading) -> str:
-    """Number of layers after which half of the positions have their final token."""
-    agree = (reading.top == reading.top[-1]).float().mean(dim=1).tolist()
-    before = agree[-2]
-    return Message("final token one layer before the end: {share}", share=percent(before, 0))
+    """Share of positions that have their final token one layer before the end; "" where none has a final token."""
+    before, final = reading.top[-2:]
+    there = final >= 0
+    if not bool(there.any()):
+        return ""
+    share = float((before == final)[there].float().mean())
+    return Message("final token one layer before the end: {share}", share=percent(share, 0))
 
 
 def explained(subject: Subject) -> str:
@@ -203,13 +210,17 @@ def _followed(subject: Subject, readings: Readings, part: Callable[[LayerReading
     series = []
     for index, (token, colour) in enumerate(zip(dict.fromkeys(tokens), (OUTPUT, FIRST), strict=False)):
         name = visible(subject.label(token))
-        series.append(Series(name, xs, array(part(readings.own)[index, :, at]), colour))
+        series.append(Series(name, xs, known(part(readings.own)[index, :, at]), colour))
         if readings.pinned is not None and subject.pinned_at(at) is not None:
-            other = part(readings.pinned)[index, :, at].float()
-            values = array(other.masked_fill(other < 0, torch.nan))
+            values = known(part(readings.pinned)[index, :, at])
             name = Message("{token} (pinned)", token=name)
             series.append(Series(name, xs, values, PINNED if not index else SECOND, dash=True))
     return series
+
+
+def known(values: Tensor) -> NDArray[np.float32]:
+    """Values by layer, NaN where there is no reading."""
+    return array(values.float().masked_fill(values < 0, torch.nan))
 
 
 def _by_layer(subject: Subject, series: list[Series], y: Axis, name: str, file: str) -> Chart:
@@ -225,9 +236,9 @@ def table(subject: Subject, readings: Readings) -> DataFrame:
     columns: dict[str, Any] = {
         Message("position"): np.repeat(np.arange(1, positions + 1), layers),
         Message("layer"): layer_names(layers) * positions,
-        Message("token"): [subject.label(token) for token in own.top.T.flatten().tolist()],
+        Message("token"): [subject.label(token) if token >= 0 else "" for token in own.top.T.flatten().tolist()],
         Message("probability"): own.top_probability.T.flatten().tolist(),
-        Message("rank of the final token"): own.rank[0].T.flatten().tolist(),
+        Message("rank of the final token"): [rank if rank > 0 else None for rank in own.rank[0].T.flatten().tolist()],
         Message("probability of the final token"): own.probability[0].T.flatten().tolist(),
         Message("entropy (nats)"): own.entropy.T.flatten().tolist(),
     }

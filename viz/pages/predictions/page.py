@@ -16,10 +16,12 @@ from model.analysis.logit_attribution import Part as LogitPart
 from model.inference.beam_search import SearchTree
 from model.inference.decoding import Generation
 from model.inference.text_model import TextModel
+from model.message import InputError
 from model.network.config import TWO_STACKS
 from viz.components.view import live
 from viz.i18n.catalogue import _
-from viz.i18n.format import no_predictions
+from viz.i18n.errors import translate_error
+from viz.i18n.format import as_sentence, no_predictions
 from viz.pages.predictions import attribution, beam_tree, decoding_film, logit_lens, positions, sampling
 from viz.pages.predictions import text as explaining
 from viz.render.view import view
@@ -247,7 +249,16 @@ def show_search(model: TextModel, row: ChoiceRow) -> Views:
 
     def views(model: TextModel) -> Drawing:
         session = current_session()
-        tree = searched(model, beam)
+        try:
+            tree = searched(model, beam)
+        except InputError as error:
+            reason = as_sentence(translate_error(error))
+            yield []
+
+            def why() -> None:
+                above.info(reason)
+
+            return why
         parts = [(place, view(Part.TREE, beam_tree.tree_figure(session.inputs, tree), node=on_node))]
         yield parts
 

@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from safetensors.torch import load_file, save_file
 from streamlit.testing.v1 import AppTest
 from torch.nn.modules.module import register_module_forward_pre_hook
 
 from model.checkpoints.load import open_checkpoint
+from model.checkpoints.native import WEIGHTS
 from model.inference.beam_search import Node, SearchTree
 from model.inference.decoding import Sampling
 from model.network.attention import MultiHeadAttention
@@ -274,6 +276,22 @@ def test_no_text_breaks_it(small, text):
 
 def test_a_hostile_address_breaks_nothing(small):
     shown("<script>", temperature="nan", top_k="-1", top_p="[]", beam="99", shade="x", query="99999")
+
+
+def test_a_model_whose_logits_are_no_numbers_breaks_no_view(here):
+    file = write_small(here / "sick") / WEIGHTS
+    weights = load_file(file)
+    weights["encoder.norm.bias"][2] = torch.nan
+    save_file(weights, file, {"format": "pt"})
+    app = shown("positions", source=SOURCE)
+    for view in VIEWS[1:]:
+        chosen(app, view)
+        reasons = " ".join(each.value for each in app.info)
+        assert ("no token comes first" in reasons, "not numbers" in reasons) == (view == "search", view == "layers")
+    app.session_state["session"].keep()
+    app.session_state["session"].differing = True
+    for view in ("layers", "film"):
+        chosen(app, view)
 
 
 def test_the_search_names_the_greedy_text_with_its_score_beside_its_own(small):
