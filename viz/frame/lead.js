@@ -66,7 +66,13 @@ export default function ({ data, parentElement }) {
   if (!root) {
     root = newRoot(parentElement, "lead");
     root.append(element("div", "sentence"), element("div", "hints"));
-    root.stop = lightChips(root);
+    const stop = lightChips(root);
+    const turned = () => lastIn(root).toggleAttribute("hidden", true); // hints of the page before would push the next
+    bus.addEventListener("turned", turned);
+    root.stop = () => {
+      stop();
+      bus.removeEventListener("turned", turned);
+    };
   }
   const [line, list] = root.children;
   write(line, sentence);

@@ -155,8 +155,9 @@ function build(parentElement) {
   const follow = onHover((side, position) => {
     if (position >= 0) bringIntoSight(root.querySelector(`.chip[data-side="${side}"][data-position="${position}"]`));
   });
-  const turned = () => {
+  const turned = () => { // before anything of the new page is there, which would be pushed
     root.unfolded = false;
+    root.aside = root.pagesAside.includes(location.pathname.split("/").at(-1));
     fold(root);
   };
   const show = () => turnFold(root); // by a lesson's text
@@ -423,7 +424,7 @@ export default function ({ data: bytes, parentElement, setTriggerValue }) {
   const data = unpack(bytes);
   const root = parentElement.querySelector(".vitrine") ?? build(parentElement);
   const line = root.querySelector(".line");
-  Object.assign(root, { words: data.words, aside: data.aside });
+  Object.assign(root, { words: data.words, aside: data.aside, pagesAside: data.pages_aside });
   fold(root);
   root.choose = (/** @type {string} */ side, /** @type {number} */ position) => setTriggerValue("token", { side, position });
   if (!shows(line, data.source, data.target, data.notes, data.texts, data.pin.alignments, data.words)) showTokens(root, data);

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 _token_bar = component("frame/token_bar")
 
 
+ASIDE = ("training", "lessons", "checkpoints", "lab")  # pages that are not about the text; of the Lab, its statements
 BRIEF = 200  # characters of a text in the folded header
 
 
@@ -69,7 +70,8 @@ def token_bar(session: Session, later: bool = False) -> View:
         "follow": _("checks follow"),
     }
     guesses = [_guess(guess, session.model) for guess in session.model.guesses(session.trace)]
-    data |= {"notes": notes(session), "texts": brief(session), "aside": is_aside(session.stage), "words": words}
+    data |= {"notes": notes(session), "texts": brief(session), "words": words}
+    data |= {"aside": is_aside(session.stage), "pages_aside": ASIDE}
     data |= {"badges": badges, "check": None if badges is None else check_chip(badges)}
     data |= {"guesses": guesses, "pin": pinned(session, compared)}
     data["pieces"] = {"mergeable": bool(text_groups(session)), "merged": bool(runs), "words": _pieces_words()}
@@ -89,7 +91,7 @@ def is_aside(stage: PageLayout | None) -> bool:
     """The page's content is not about the text, so that the header is folded at first."""
     if stage is None:
         return False
-    return stage.page in ("training", "lessons", "checkpoints") or (stage.page == "lab" and stage.views is no_views)
+    return stage.page in ASIDE and (stage.page != "lab" or stage.views is no_views)
 
 
 def brief(session: Session) -> list[str]:

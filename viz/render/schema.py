@@ -629,6 +629,7 @@ class TokenBarHeader(TypedDict):
     notes: Sided
     texts: list[str]
     aside: bool
+    pages_aside: list[str]
     badges: list[BadgeHeader] | None
     check: BadgeHeader | None
     guesses: list[GuessHeader]

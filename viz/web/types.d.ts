@@ -739,6 +739,7 @@ interface TokenBarHeader {
   notes: Record<string, any>;
   texts: string[];
   aside: boolean;
+  pages_aside: string[];
   badges: BadgeHeader[] | null;
   check: BadgeHeader | null;
   guesses: GuessHeader[];
