@@ -24,7 +24,9 @@ TABS = (
 STILL = """(quiet) => {
   const now = [...document.querySelectorAll("[data-testid=stMain] *")].length + " " +
     document.querySelector("[data-testid=stMain]").scrollHeight;
-  if (now !== window.sameAs) [window.sameAs, window.sameSince] = [now, performance.now()];
+  const slides = document.getAnimations().some(({ playState, effect }) =>
+    playState === "running" && Number.isFinite(effect.getComputedTiming().endTime)); // as the menu of a phone does
+  if (slides || now !== window.sameAs) [window.sameAs, window.sameSince] = [now, performance.now()];
   return performance.now() - window.sameSince > quiet;
 }"""
 

@@ -38,7 +38,7 @@ def test_another_model_is_a_step_of_back_and_texts_come_back_with_theirs(visit):
 
     def choose(name: str) -> None:
         page.get_by_role("combobox").first.click()
-        page.get_by_role("option", name=name, exact=True).click()
+        page.get_by_role("option").get_by_text(name, exact=True).click()  # under which it says what the model does
 
     def shows(model: str, text: str) -> None:
         expect(page.get_by_role("combobox").first).to_have_value(model)
