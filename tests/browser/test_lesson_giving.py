@@ -49,7 +49,7 @@ def test_steps_are_presented_and_the_notes_lead_them(visit):
     page.locator(".lesson_acts .present").click()
     expect(page.locator(f"{TEXT} .title")).to_have_text(name[1])
     expect(page.locator(SHOWN)).to_be_visible()
-    sizes = "(text) => [...text.querySelectorAll('.line')].map((line) => parseFloat(getComputedStyle(line).fontSize))"
+    sizes = "(text) => [...text.querySelectorAll('p')].map((line) => parseFloat(getComputedStyle(line).fontSize))"
     assert min(page.locator(TEXT).evaluate(sizes)) >= 24
     expect(page.get_by_test_id("stSidebar")).to_be_hidden()
     expect(page.locator(PANEL)).to_be_hidden()
@@ -83,6 +83,15 @@ def test_a_link_opens_in_a_fresh_browser_what_the_teacher_saw(visit):
     expect(page.locator(".lesson_acts .code svg path")).to_have_count(1)
     address = field.input_value()
     assert "run=" not in address
+    copy = page.locator(".lesson_acts .page_link .copy")
+    page.evaluate("Object.defineProperty(navigator, 'clipboard', { value: undefined })")  # as without HTTPS
+    page.evaluate("document.execCommand = () => false")
+    copy.click()
+    assert field.evaluate("each => each.selectionEnd - each.selectionStart") == len(address)
+    expect(copy).to_have_text("Copy")
+    page.evaluate("document.execCommand = () => true")
+    copy.click()
+    expect(copy).to_have_text("Copied")
     other = visit(viewport={"width": 1440, "height": 899}).page
     other.goto(f"{address}&hide=more,training,header")
     expect(other.locator(PANEL)).to_contain_text(titles("attention-seen")[1])

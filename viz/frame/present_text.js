@@ -1,6 +1,7 @@
 // The text of a lesson's step beside the figure that is presented, in type that is read from the last row.
 
-import { element, prose } from "../web/elements.js";
+import { element } from "../web/elements.js";
+import { paragraph, prose } from "../web/prose.js";
 
 const HELD = "(max-width: 640px), (max-height: 500px)"; // in a hand, as in frame.css: a text is not read from the last row
 
@@ -19,16 +20,8 @@ export function showText(lesson) {
   text ??= document.body.appendChild(element("div", "presented_text"));
   const said = element("div", "said");
   text.replaceChildren(said);
-  said.append(element("h2", "title", lesson.title));
-  for (const { number, spans } of lesson.paragraphs) {
-    const line = said.appendChild(element("p", number === null ? "line" : "line item"));
-    if (number !== null) line.append(element("span", "mark", number ? `${number}.` : "•"));
-    for (const [content, style] of spans) line.append(prose(TAGS[style] ?? "span", content));
-  }
-  if (lesson.question) {
-    const question = text.appendChild(prose("p", lesson.question));
-    question.className = "line question";
-  }
+  said.append(element("h2", "title", lesson.title), ...lesson.paragraphs.map(paragraph));
+  if (lesson.question) text.appendChild(prose("p", lesson.question)).className = "question";
   const markMore = () => said.classList.toggle("more", said.scrollTop + said.clientHeight < said.scrollHeight - 2);
   said.addEventListener("scroll", markMore, { passive: true });
   said.scrollTo(0, 0);
@@ -37,9 +30,6 @@ export function showText(lesson) {
   fewer(text, most, least);
   markMore();
 }
-
-/** @type {Record<string, "strong" | "em" | "code">} */
-const TAGS = { strong: "strong", emphasis: "em", code: "code" };
 
 // Type of this many pixels, or of fewer, until the text fits.
 /** @param {HTMLElement} node @param {number} size @param {number} least */

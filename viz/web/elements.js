@@ -51,17 +51,6 @@ export function windowHeight() {
 /** @param {string} label @param {string} text */
 export const labelled = (label, text) => `${label}${document.documentElement.lang.startsWith("zh") ? "：" : ": "}${text}`;
 
-// A text in an element of its own; the index of a width, as in d_k, stands low.
-/** @template {keyof HTMLElementTagNameMap} Name @param {Name} tag @param {string} content */
-export function prose(tag, content) {
-  const made = element(tag);
-  content.split(/\bd_(k|v|model|ff)\b/).forEach((part, place) => {
-    if (place % 2) made.append(element("i", "", "d"), element("sub", "", part));
-    else made.append(part);
-  });
-  return made;
-}
-
 const FILLED = 0.6; // of the window, by what a presented chart draws between its axes
 const PHONE = 640; // in a window no wider, a presented figure has the size that it has on the page
 

@@ -47,8 +47,9 @@ export function buildLink(classes, ask) {
   /** @type {LinkWords} */
   let words;
   copy.addEventListener("click", async () => {
-    await navigator.clipboard?.writeText(field.value).catch(() => field.select());
-    write(copy, words.copied);
+    field.select(); // to be copied by hand, where nothing else is allowed
+    const copied = await navigator.clipboard?.writeText(field.value).then(() => true, () => false); // none without HTTPS
+    if (copied || document.execCommand("copy")) write(copy, words.copied);
   });
   // The link as the address is now. The run that draws its code may bring the address what was clicked last.
   const look = () => {

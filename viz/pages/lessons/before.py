@@ -8,6 +8,7 @@ import streamlit as st
 
 from model.capture.interventions import AttentionChange
 from viz.i18n.catalogue import _
+from viz.i18n.format import in_turn
 from viz.pages.lessons import trained_state
 from viz.pages.lessons.page_choices import PageChoices
 from viz.state import shown_model, training
@@ -67,7 +68,7 @@ def sentence(session: Session) -> str:
         words.append(_("Your own text comes back when the lesson ends."))
     if before is not None and before.run and before.run != session.training.run:
         words.append(_("Your training is paused until then."))
-    return " ".join(words)
+    return in_turn(*words)
 
 
 def give_back(session: Session, lesson_model: str) -> None:

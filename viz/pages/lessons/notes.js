@@ -1,7 +1,8 @@
 // The teacher's notes on a step, in a window of their own: it follows the window of this browser that shows the lesson, and its
 // buttons and keys lead that.
 
-import { element, ending, newRoot, prose, write } from "../../web/elements.js";
+import { element, ending, newRoot, write } from "../../web/elements.js";
+import { paragraph } from "../../web/prose.js";
 
 const CHANNEL = "vitrine.lesson"; // between the windows of one browser, see lesson.js
 const MINUTE = 60_000;
@@ -86,18 +87,6 @@ function show(root, step) {
   write(root.alone, root.from ? "" : words.alone);
   document.title = `${title} · ${given.title}`;
   tell(root);
-}
-
-/** @type {Record<string, "strong" | "em" | "code">} */
-const TAGS = { strong: "strong", emphasis: "em", code: "code" };
-
-/** @param {{ number: number | null, spans: [string, string][] }} given */
-function paragraph({ number, spans }) {
-  const line = element("p", number === null ? "" : "item");
-  if (number !== null) line.append(element("span", "mark", number ? `${number}.` : "•"));
-  const words = line.appendChild(element("span"));
-  for (const [content, style] of spans) words.append(prose(TAGS[style] ?? "span", content));
-  return line;
 }
 
 /** @param {Given} given */

@@ -1,8 +1,9 @@
 // A worksheet to print, in the place of all else in its window: title, figures, questions with lines; on a second page the key.
 // Figures are drawn by the application itself, each from its state in a frame that nobody sees, and taken from there as SVG.
 
-import { element, ending, labelled, newRoot, prose, write } from "../../web/elements.js";
+import { element, ending, labelled, newRoot, write } from "../../web/elements.js";
 import { FILES } from "../../web/plot.js";
+import { prose } from "../../web/prose.js";
 
 const FRAME = { width: "1180px", height: "560px" }; // as in a window with a sidebar, a low one: figures are not high
 const WIDTH = 290; // of a figure, so that its 12 pixels are legible on a third of a sheet

@@ -8,7 +8,6 @@ from urllib.parse import urlencode
 
 import streamlit as st
 
-from model.message import Message
 from viz.components.registry import component
 from viz.i18n.catalogue import _, language
 from viz.i18n.errors import translate_error
@@ -155,8 +154,7 @@ def key_words(question: Question, answer: Answer) -> str:
         return _("{value} (right within {percent} %)").format(value=value, percent=round(100 * question.tolerance))
     if answer.right is None:
         return _("The model does not decide it: no answer is wrong.")
-    right = answer.options[answer.right]
-    name = in_language(right) if isinstance(right, Message) else option_name(right)
+    name = option_name(answer.options[answer.right])
     if question.of == "translation":
         return in_language(labelled(name, " → ".join(dict.fromkeys(answer.texts))))
     numbers = alike(answer.measures)
