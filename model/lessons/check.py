@@ -70,7 +70,7 @@ def check_lesson(lesson: Lesson, folder: Path) -> Check:
         line = step.state_line or step.line
         try:
             require_choices(state)
-            subject = subject_of(lesson, state, folder)
+            subject = subject_of(lesson, state if step.question else state.untrained, folder)
             line = step.line
             for link in step.links:
                 _follow(link, lesson, folder)
@@ -97,7 +97,7 @@ def _follow(link: str, lesson: Lesson, folder: Path) -> None:
     elif link.startswith("/"):
         state = State.read(link)
         require_choices(state)
-        subject_of(lesson, state, folder)
+        subject_of(lesson, state.untrained, folder)
 
 
 def subject_of(lesson: Lesson, state: State, folder: Path) -> Subject:

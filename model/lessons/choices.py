@@ -9,7 +9,7 @@ from model.message import InputError
 CHOICES: dict[str, tuple[str, ...]] = {
     # everywhere
     **dict.fromkeys(("model", "source", "target", "layer", "head", "query", "changes", "hide"), ()),
-    **dict.fromkeys(("training", "training_step", "position", "position_base", "max_length"), ()),
+    **dict.fromkeys(("training", "training_step", "training_least", "position", "position_base", "max_length"), ()),
     **dict.fromkeys(("sentences", "sentence", "into", "pinned", "pinned_target", "pinned_model"), ()),
     "attention": ("encoder", "decoder", "cross"),
     "differences": ("shown",),

@@ -37,7 +37,7 @@ LONGEST = 4000  # characters of a value
 @dataclass(frozen=True)
 class State:
     """Page, and parameters by their names: model, source, target, layer, head, query, attention, changes, hide,
-    training with training_step, and choices of pages.
+    training with training_step or training_least, and choices of pages.
     """
 
     page: str
@@ -93,12 +93,26 @@ class State:
         """Demonstration whose model is shown, and the step to which it is trained; None: another model."""
         if (name := self.parameters.get("training")) is None:
             return None
-        return name, int(self.parameters.get("training_step", "0"))
+        return name, int(self.parameters.get("training_step") or self.parameters.get("training_least") or "0")
+
+    @property
+    def keeps_training(self) -> bool:
+        """True if a training that has come further than the state's step is left as it is."""
+        return "training_least" in self.parameters
+
+    @property
+    def untrained(self) -> State:
+        """The same before the first step of its training."""
+        others = {name: each for name, each in self.parameters.items() if name != "training_least"}
+        return replace(self, parameters={**others, "training_step": "0"}) if self.trained else self
 
     def _require_training(self) -> None:
-        name, step = (self.parameters.get(each) for each in ("training", "training_step"))
-        if name is None and step is None:
+        name, exact, least = (self.parameters.get(each) for each in ("training", "training_step", "training_least"))
+        if name is None and exact is None and least is None:
             return
+        if exact is not None and least is not None:
+            raise InputError("a state has training_step or training_least, not both")
+        step = least if exact is None else exact
         if name not in DEMONSTRATIONS:
             known = ", ".join(DEMONSTRATIONS)
             raise InputError("training ({name!r}) must be one of {names}", name=str(name)[:20], names=known)

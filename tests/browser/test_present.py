@@ -89,3 +89,18 @@ def test_the_menu_presents_the_figure_in_the_middle_and_a_figures_own_menu_that_
     expect(page.get_by_test_id("stSidebar")).to_be_visible()
     stands_still(page)
     expect(page.locator(f".{key}")).to_be_in_viewport()
+
+
+def test_a_chart_of_plotly_is_presented_whole_and_large(visit):
+    visited = visit(viewport={"width": 1366, "height": 650})
+    page = visited.page
+    page.goto(f"{visited.url}/positions?lesson=order-and-masks&step=4")
+    expect(page.locator(".stPlotlyChart .main-svg").first).to_be_visible()
+    stands_still(page)
+    before = page.locator(".stPlotlyChart .main-svg").first.bounding_box()
+    page.locator(".lesson_acts .present").click()
+    chart = page.locator(f"{SHOWN} .main-svg").first
+    page.wait_for_timeout(1500)  # it finds its size
+    expect(chart).to_be_in_viewport(ratio=0.99)
+    after = chart.bounding_box()
+    assert after["width"] > 1.5 * before["width"]

@@ -65,7 +65,8 @@ function show(figure) {
   const root = rootIn(figure);
   const low = root?.shown?.header?.large && innerHeight < LOW; // its rows need the height
   zoom(Math.min(low || root?.classList.contains("heads") ? OF_HEADS : ZOOM, most()));
-  fit(figure, TRIES);
+  figure.style.marginTop = "";
+  if (!figure.querySelector(".stPlotlyChart")) fit(figure, TRIES); // which has any size
   say("");
   document.querySelector(".stMain")?.scrollTo(0, 0);
   tell();

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from viz.state.pin import Pin
 
 HIDE = "hide"  # in the address: names of controls that are hidden while a lesson is open
-TRAINED = (trained_state.Part.NAME, trained_state.Part.STEP)
+TRAINED = (trained_state.Part.NAME, trained_state.Part.STEP, "training_least")
 SLIDERS = (TEMPERATURE, TOP_K, TOP_P)
 # Parameters that are no choice of a page.
 PLACED = (*PositionSetting, "changes", Key.MODEL, Key.SOURCE, Key.TARGET, *Parameter, HIDE, *TRAINED, *SLIDERS)

@@ -62,7 +62,8 @@ def apply_state(session: Session, lesson: Lesson, state: State) -> None:
     """Model, texts, selection, changes and choices of a state; texts and changes that it leaves out are as at first."""
     given = state.parameters
     if state.trained:
-        trained_state.train_to(session, *state.trained)
+        train = trained_state.train_at_least if state.keeps_training else trained_state.train_to
+        train(session, *state.trained)
         source = given.get(Key.SOURCE, DEMONSTRATIONS[state.trained[0]].text)
         texts.write(Key.SOURCE, source)
         texts.write(Key.TARGET, given.get(Key.TARGET, ""))

@@ -50,6 +50,24 @@ def train_to(session: Session, name: str, step: int) -> None:
     session.address.set(Part.STEP, str(step))
 
 
+def train_at_least(session: Session, name: str, step: int) -> None:
+    """Show the demonstration of this name, trained to a step; a run that has come further stays, and so does one of
+    which the visitor has made another. In a callback.
+    """
+    live, demonstration = own_run(session), DEMONSTRATIONS[name]
+    if live is None or live.source != demonstration.source or live.snapshot.status in ("failed", "stopped"):
+        train_to(session, name, step)
+        return
+    snapshot = live.snapshot
+    if not is_untouched(live, demonstration):
+        step = snapshot.step
+    elif max(snapshot.step, snapshot.wanted) < step:
+        live.go_to(step)
+    training.show()
+    session.address.set(Part.NAME, name)
+    session.address.set(Part.STEP, str(max(step, snapshot.step)))
+
+
 def own_run(session: Session) -> LiveTraining | None:
     """Training that a lesson has begun here, if it is still there."""
     key = session.training.lesson_run

@@ -201,3 +201,26 @@ def test_a_step_trains_its_model_and_the_end_of_the_lesson_frees_it(tmp_path, mo
     assert training.trainings().get(run) is None
     assert app.session_state[Key.MODEL] == "eng-cmn"
     assert not {"run", "training", "training_step", "lesson"} & set(app.query_params)
+
+
+def test_a_step_that_wants_a_training_at_least_trains_alone_and_leaves_one_that_has_come_further(tmp_path, monkeypatch):
+    """Opened by its link it trains; after the steps before it, what these have trained stays."""
+    monkeypatch.setitem(DEMONSTRATIONS, "reverse", replace(REVERSE, pairs=600))
+    monkeypatch.setenv(FOLDER, str(tmp_path))
+    steps = ["training_step=3", "training_least=5", "training_least=4"]
+    states = [f"## S\n```state\n/training?training_part=film&training=reverse&{step}\n```\n" for step in steps]
+    (tmp_path / "tiny.en.md").write_text(HEAD + "\n".join(states), encoding="utf-8")
+    app = sound(opened("training", lesson="tiny", step="2", language="en"))
+    session = app.session_state[Key.SESSION]
+
+    def settled_step() -> int:
+        live = training.trainings().get(session.training.run)
+        assert live.settled(20)
+        return live.snapshot.step
+
+    assert (settled_step(), app.query_params["training_step"]) == (5, "5")
+    training.trainings().get(session.training.run).advance(3)
+    for press, step in (("next", 8), ("back", 8), ("back", 3), ("next", 5)):
+        sound(app.button(key=f"lesson_{press}").click().run())
+        assert settled_step() == step
+    app.button(key="lesson_end").click().run()
