@@ -58,6 +58,23 @@ FIGURES = """
 """
 
 
+# Buttons and links without a name: whose sign is no word, and which nothing else calls by one.
+NAMELESS = """
+() => {
+  const roots = [document];
+  const found = [];
+  for (const root of roots) {
+    const all = [...root.querySelectorAll("*")];
+    roots.push(...all.map((node) => node.shadowRoot).filter(Boolean));
+    found.push(...all.filter((node) => node.matches("button:not(.chip), [role=button], a[href], summary")));
+  }
+  const name = (node) => [node.textContent, node.getAttribute("aria-label"), node.title].join(" ");
+  const nameless = found.filter((node) => node.checkVisibility() && !/[\\p{L}\\p{N}]/u.test(name(node)));
+  return nameless.map((node) => node.outerHTML.slice(0, 200));
+}
+"""
+
+
 @dataclass
 class Typed:
     """A page before and after a hostile text was typed, and the file that it was saved as."""
@@ -65,6 +82,7 @@ class Typed:
     name: str
     before: list[dict]
     after: list[dict]
+    nameless: list[str]
     intruders: int
     saved: str
     file: str
@@ -104,7 +122,8 @@ def typed(request, page, model) -> Typed:
         page.get_by_role("button", name="Menu", exact=True).click()
         page.get_by_role("button", name="Save this page").click()
     saved = download.value.path().read_text("utf-8")
-    return Typed(name, before, after, page.evaluate(INTRUDERS), saved, download.value.suggested_filename)
+    nameless = page.evaluate(NAMELESS)
+    return Typed(name, before, after, nameless, page.evaluate(INTRUDERS), saved, download.value.suggested_filename)
 
 
 def painted(page: Page, model, name: str, text: str) -> list[dict]:
@@ -160,6 +179,10 @@ class Saved(HTMLParser):
 def test_a_pages_figures_follow_the_typing(typed):
     changed = [old["print"] != new["print"] for old, new in zip(typed.before, typed.after, strict=True)]
     assert changed.count(False) <= PAGES[typed.name][1]
+
+
+def test_every_button_of_a_page_has_a_name(typed):
+    assert not typed.nameless
 
 
 def test_hostile_tokens_stay_text_on_a_page(typed):

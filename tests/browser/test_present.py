@@ -69,7 +69,7 @@ def test_the_menu_presents_the_figure_in_the_middle_and_a_figures_own_menu_that_
     page.locator(f"{LARGE} .vitrine").evaluate("(each) => each.scrollIntoView({ block: 'center' })")
     before = page.locator(LARGE).bounding_box()
     page.locator(".menu_of_page .dots").click()
-    page.get_by_role("button", name="Present a figure").click()
+    page.get_by_role("button", name="Present", exact=True).click()
     expect(page.locator(f"{LARGE}{SHOWN}")).to_be_visible()
     page.keyboard.press("Escape")
     expect(page.get_by_test_id("stSidebar")).to_be_visible()

@@ -60,7 +60,7 @@ def use(page: Page, url: str) -> list[str]:
     page.locator(".tour_card .skip").click()
     page.get_by_test_id("stSidebar").get_by_role("link").nth(3).hover()
     page.locator(".menu_of_page .dots").click()
-    page.get_by_role("button", name="Present a figure").click()
+    page.get_by_role("button", name="Present", exact=True).click()
     page.wait_for_timeout(1500)
     page.keyboard.press("Escape")
     return motions(page)

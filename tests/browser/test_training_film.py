@@ -144,7 +144,7 @@ def expect_mean(shown, name: str, mean: float) -> None:
 
 def test_norms_are_those_of_the_frame_and_move_with_it(shown):
     film = shown.own.run.film
-    expect(shown.film.locator(".standing")).to_contain_text("every step")
+    expect(shown.film.locator(".standing")).to_contain_text("one frame each step")
     shown.film.get_by_role("slider").press("Home")
     for quantity, name, last in (
         ("std", "decoder norm", "decoder.norm.std"),

@@ -201,8 +201,7 @@ def menu_words(session: Session) -> dict[str, Any]:
         "System": _("as the system"),
         "Light": _("light"),
         "Dark": _("dark"),
-        "present": _("Present a figure"),
-        "figure": _("Present"),
+        "present": _("Present"),
         "presenting": _(
             "One figure in large type, also by a double click on it: arrows lead on, L is a pointer, B blanks, Esc ends"
         ),
@@ -243,7 +242,7 @@ def menu_words(session: Session) -> dict[str, Any]:
 
 
 def list_words() -> dict[str, str]:
-    """Words in the place of Streamlit's own, which are English: in an empty list, and where nothing is chosen."""
+    """Words in the place of Streamlit's and Plotly's own, which are English: of lists, and names of buttons."""
     if catalogue.language() == "en":
         return {}
     return {
@@ -251,6 +250,17 @@ def list_words() -> dict[str, str]:
         "No options to select": _("nothing to choose"),
         "Choose an option": _("choose one"),
         "Choose options": _("choose some"),
+        "Open": _("open the list"),
+        "Help": _("help"),
+        "Collapse sidebar": _("fold the sidebar"),
+        "Expand sidebar": _("unfold the sidebar"),
+        "Zoom": _("zoom into a part"),
+        "Pan": _("move the view"),
+        "Zoom in": _("zoom in"),
+        "Zoom out": _("zoom out"),
+        "Autoscale": _("show all of it"),
+        "Reset axes": _("as at first"),
+        "Fullscreen": _("whole window"),
     }
 
 

@@ -1,6 +1,7 @@
-// Streamlit's own words in its lists and tables, which it has in English alone: in the language of the page.
+// Words of Streamlit and Plotly in lists, and names of their buttons, which they have in English alone: in the language of the page.
 
-const WITH_WORDS = "input[placeholder], [role='listbox'] span:only-child, [data-testid='stElementToolbarButton'] button[aria-label]";
+const WITH_WORDS = "input[placeholder], [role='listbox'] span:only-child, button[aria-label], .modebar-btn";
+const NAMES = ["placeholder", "aria-label", "title", "data-title"];
 
 /** @type {Record<string, string>} */
 let wordsOf = {};
@@ -15,7 +16,7 @@ function sayAttribute(each, name) {
 function say() {
   due = 0;
   for (const each of document.querySelectorAll(WITH_WORDS)) {
-    for (const name of ["placeholder", "aria-label", "title"]) sayAttribute(each, name);
+    for (const name of NAMES) sayAttribute(each, name);
     const [only] = each.childNodes;
     if (each.childNodes.length === 1 && only instanceof Text && wordsOf[only.data]) only.data = wordsOf[only.data]; // React's own node
   }

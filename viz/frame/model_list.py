@@ -7,39 +7,14 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from model.message import Message
 from viz.i18n.catalogue import _
-from viz.i18n.messages import in_language
 from viz.state import training
 from viz.state.checkpoints import CheckpointEntry
+from viz.ui.model_words import model_words
 
 if TYPE_CHECKING:
-    from model.checkpoints.catalog import CatalogEntry
     from model.inference.text_model import TextModel
 
-LANGUAGES = {
-    ("eng", "en"): Message("English"),
-    ("cmn", "zho", "chi", "zh"): Message("Chinese"),
-    ("deu", "ger", "de"): Message("German"),
-    ("fra", "fre", "fr"): Message("French"),
-    ("spa", "es"): Message("Spanish"),
-    ("rus", "ru"): Message("Russian"),
-    ("jpn", "ja"): Message("Japanese"),
-    ("kor", "ko"): Message("Korean"),
-}
-TASKS = {
-    "copy": Message("copies letters"),
-    "reverse": Message("writes letters backwards"),
-    "sort": Message("sorts digits"),
-    "addition": Message("adds numbers"),
-    "brackets": Message("judges brackets"),
-    "dates": Message("rewrites dates"),
-    "caesar": Message("moves letters on in the alphabet"),
-}
-DOES = {
-    "decoder-only": Message("goes on with a text"),
-    "encoder-only": Message("fills gaps in a text"),
-}
 # The list is wider than its field, and an option as high as its words are.
 STYLE = """
 [data-testid="stSelectboxVirtualDropdown"]:has({list}) {{ width: min(19rem, 100vw - 2.5rem) !important; }}
@@ -52,25 +27,6 @@ STYLE = """
 {list} {{ max-height: min(30rem, 100vh - 8rem) !important; }}
 """
 MOST = 25  # of options that Streamlit draws whole; of more each is a line high
-
-
-def model_words(model: CatalogEntry) -> str:
-    """Kind of a checkpoint, and what it does, as far as its files say."""
-    parts = [_(model.kind)] if model.kind else []
-    if model.languages:
-        source, target = map(language_name, model.languages)
-        parts.append(_("translates {source} → {target}").format(source=source, target=target))
-    elif model.task in TASKS:
-        parts.append(in_language(TASKS[model.task]))
-    elif model.kind in DOES and model.predicts:
-        parts.append(in_language(DOES[model.kind]))
-    return " · ".join(parts)
-
-
-def language_name(code: str) -> str:
-    """A language by its code; the code of one that has no name here."""
-    short = code.lower().partition("_")[0]
-    return next((in_language(name) for codes, name in LANGUAGES.items() if short in codes), code)
 
 
 def words_of_models(here: Sequence[CheckpointEntry], names: Sequence[str], trained: TextModel | None) -> list[str]:

@@ -311,7 +311,7 @@ let listening = false;
 /** @param {Record<string, string>} said */
 export function listen(said) {
   words = said;
-  bus.present = words.figure;
+  bus.present = words.present;
   if (listening) return;
   listening = true;
   document.addEventListener("pointermove", (event) => !led && movePointer(event, shown) && tell());

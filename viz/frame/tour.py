@@ -33,14 +33,17 @@ def steps() -> list[dict[str, Any]]:
         step(
             ".st-key-tokens",
             _(
-                "The tokens that the model reads. At the right what was checked on these very numbers, and Pin, which "
+                "The tokens that the model reads. Beside them what was checked on these very numbers, and Pin, which "
                 "keeps this moment: change the text, and every picture shows the difference."
             ),
             header=True,
         ),
         step(
             FIGURE,
-            _("Point at a figure for its numbers, press a part of it to go into it; a double click shows it large."),
+            _(
+                "Point at a figure for its numbers, press a part of it to go into it; Present, in the menu at its "
+                "upper right, shows it large."
+            ),
             touch=_(
                 "Tap a figure for its numbers, tap the same part again to go into it; Present, in the menu at its "
                 "upper right, shows it large."
@@ -57,7 +60,7 @@ def steps() -> list[dict[str, Any]]:
         ),
         step(
             ".st-key-training_box",
-            _("Press ▸ and a model trains while you watch: whatever page is open follows its steps."),
+            _("Press ▶ and a model trains while you watch: whatever page is open follows its steps."),
         ),
     ]
 

@@ -428,6 +428,7 @@ class CheckpointRow(TypedDict):
     name: str
     where: str
     kind: str
+    does: str
     format: str
     parameters: str
     bytes: str

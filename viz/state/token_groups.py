@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from viz.i18n.format import tokens
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from model.analysis.pieces import Pieces
     from model.capture.trace import Trace
     from model.inference.text_model import TextModel
+    from model.text.tokenizer import Tokenizer
     from model.training.live.film import Film
 
 PIECES, MERGED = "pieces", "merged"  # a parameter of the address bar, and its value where they are one
@@ -42,8 +43,14 @@ def of_tokens(model: TextModel, source: Sequence[str], target: Sequence[str]) ->
         side: pieces(labels, model.special_labels, by.continues)
         for side, (labels, by) in sides.items()
         if not by.reason  # a text of ids: numbers side by side are no word
+        and not of_characters(labels, model.special_labels, by)
     }
     return {side: each for side, each in runs.items() if each.joined}
+
+
+def of_characters(labels: Sequence[str], special: Collection[str], by: Tokenizer) -> bool:
+    """True if each token is a character that stands for itself: what is cut so is no piece of anything."""
+    return not by.words and not by.continues and all(len(label) < 2 for label in labels if label not in special)
 
 
 def wanted(session: Session) -> bool:

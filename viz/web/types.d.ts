@@ -538,6 +538,7 @@ interface CheckpointRow {
   name: string;
   where: string;
   kind: string;
+  does: string;
   format: string;
   parameters: string;
   bytes: string;

@@ -363,7 +363,7 @@ def heads_outcome(
     numbers = [
         Quantity(say("distance from the most similar head of the layer"), (fmean(apart),)),
         Quantity(say("heads that a prediction needs"), (100 * needed / len(effects),), "%"),
-        Quantity(say("largest difference of Concat · W^O from the output"), (error,)),
+        Quantity(say("largest difference of Concat · Wᴼ from the output"), (error,)),
     ]
     rule = Rule([exceeds(elsewhere, 50.0)], wants=[at_least(numbers[1], 100.0)])
     if not any(map(math.isnan, growth)):
@@ -687,7 +687,7 @@ EXPERIMENTS = (
         row=22,
         group=Group.ATTENTION,
         statement=say(
-            "Several heads see several relations side by side, each of them of use to the model; W^O joins them."
+            "Several heads see several relations side by side, each of them of use to the model; Wᴼ joins them."
         ),
         truth=say(
             "Heads of a trained model do look at different places. But many can be removed one at a time with hardly "

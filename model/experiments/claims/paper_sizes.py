@@ -238,8 +238,8 @@ def outcome(sizes: Sequence[Size], memory: Memory | None) -> Outcome:
     rule = each_of([memory.quadratic(way) for way in WAYS], exponents) if memory else None
     base = sizes[0]
     reason = say(
-        "base has {base} million parameters (the paper's table: {published}); memory grows with n^{explicit} where "
-        "maps are written into memory, and with n^{fused} in the fused kernel",
+        "base has {base} million parameters (the paper's table: {published}); memory grows with n to the power of "
+        "{explicit} where maps are written into memory, and to the power of {fused} in the fused kernel",
         base=base.predicted.parameter_count / 1e6,
         published=PUBLISHED[base.name] / 1e6,
         **{way: exponent(memory, way) for way in WAYS},

@@ -10,10 +10,11 @@ from model.checkpoints.catalog import catalog_entry
 from model.data.tasks import TASKS as BUILT_IN
 from tests.app_reading import model_list, opened, sound
 from tests.model.checkpoints.test_catalog import hugging_face
-from viz.frame.model_list import TASKS, content, model_words
+from viz.frame.model_list import content
 from viz.i18n.catalogue import speaking
 from viz.state.checkpoints import CHECKPOINTS
 from viz.state.session import Key
+from viz.ui.model_words import TASKS, model_words
 
 WORDS = {
     "eng-cmn": ("encoder-decoder · translates English → Chinese", "编码器-解码器 · 翻译：英语 → 中文"),

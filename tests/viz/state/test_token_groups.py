@@ -31,9 +31,10 @@ from viz.pages.map.pictures import Pictures
 from viz.pages.masks.page import Part, on_cell
 from viz.pages.predictions.decoding_film import film_figure
 from viz.render.view import view
+from viz.state.checkpoints import CHECKPOINTS
 from viz.state.serving import serving
 from viz.state.session import Key, Session
-from viz.state.token_groups import PIECES, GroupedAxes, merged, run_labels, text_groups, turn
+from viz.state.token_groups import PIECES, GroupedAxes, merged, of_tokens, run_labels, text_groups, turn
 from viz.ui.prediction import Subject
 
 TEXT, TARGET = "unfathomable cats seesaw.", "zebras."
@@ -69,6 +70,12 @@ def test_where_no_token_is_a_piece_there_is_nothing_to_merge(model):
         assert (text_groups(session), merged(session)) == ({}, {})
         header, _arrays = unpack(token_bar(session).data)
     assert not header["pieces"]["mergeable"]
+
+
+def test_characters_are_no_pieces_of_a_word(session):
+    letters = open_checkpoint(CHECKPOINTS / "reverse")
+    assert of_tokens(letters, list("transformer"), [*"remrof", "</s>"]) == {}
+    assert of_tokens(session.model, ["▁trans", "former"], []).keys() == {"source"}
 
 
 def test_ids_side_by_side_are_no_word(session, monkeypatch):

@@ -290,20 +290,21 @@ def metric_caption(name: str, cross: bool) -> str:
     if cross:
         names |= {
             "distance": Message(
-                "D = mean |p(i) − j| in keys; p(i) is as far into the source as the query in the target"
+                "D = mean distance in keys from the counterpart, the key as far into the source as the query is into "
+                "the target"
             ),
             "previous": Message(
-                "P = weight on the key before p(i), as far into the source as the query in the target: across two "
-                "texts it says little"
+                "P = weight on the key before the counterpart, which is as far into the source as the query is into "
+                "the target: across two texts it says little"
             ),
             "diagonal": Message(
-                "= is the weight on the key nearest to p(i), as far into the source as the query in the target"
+                "= is the weight on the counterpart, the key as far into the source as the query is into the target"
             ),
             "induction": Message("I needs a text that looks at itself"),
         }
     else:
         names |= {
-            "distance": Message("D = mean |i − j| in tokens"),
+            "distance": Message("D = mean distance in tokens, |i − j|"),
             "previous": Message("P = weight on the token before"),
             "diagonal": Message("= is the weight on the token itself"),
             "induction": Message("I = weight on earlier tokens right after the same token (an induction head)"),

@@ -28,6 +28,7 @@ function line(row, words) {
   const title = name.appendChild(element("bdi", "title", row.name));
   title.title = row.where;
   if (row.current) name.appendChild(element("span", "mark", words.shown));
+  if (row.does) name.appendChild(element("div", "does", row.does));
   const cells = [
     [row.kind, ""],
     [row.format, ""],

@@ -23,6 +23,7 @@ from viz.state import assumptions, checkpoints, shown_model
 from viz.state.adapter_bases import base_of
 from viz.state.checkpoints import MODELS, CheckpointEntry, saved_folder
 from viz.state.session import Key, Session, choose, current_session
+from viz.ui.model_words import what_it_does
 
 _list = component("pages/checkpoints/checkpoint_list")
 
@@ -103,6 +104,7 @@ def _line(place: CheckpointEntry, here: Sequence[CheckpointEntry], space: Room, 
         "name": place.name,
         "where": str(place.path) if place.origin in ("given", "folder") else "",
         "kind": _(whole.kind) if whole.kind else "" if entry.computes else _("tensors only"),
+        "does": what_it_does(entry),
         "format": form,
         "parameters": count_text(entry.parameters) if entry.parameters else "",
         "bytes": bytes_text(entry.bytes) if entry.bytes else "",

@@ -236,7 +236,7 @@ EXPLANATIONS: Mapping[str, tuple[Message, Message | None]] = {
     ),
     "several-heads": (
         Message(
-            "A layer has several heads, each with a map of its own, and W^O joins what they bring. Each is taken "
+            "A layer has several heads, each with a map of its own, and Wᴼ joins what they bring. Each is taken "
             "away here once, to see how much the predictions need it."
         ),
         Message(

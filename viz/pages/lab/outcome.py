@@ -215,7 +215,7 @@ def plot(figure: Curves | Grid | Calculation, file: str, about: About, empty: st
         return Heatmap(above, values, rows, columns, Scale(low, high), cell_titles=titles)
     known = any(np.isfinite(np.asarray(curve.ys, float)).any() for curve in figure.curves)
     ranges = any(curve.low is not None for curve in figure.curves)
-    pale = Message("Pale lines: the lowest and the highest of several measurements.") if ranges else ""
+    pale = Message("Pale: lowest and highest value") if ranges else ""
     stamp = f"{file} {sum(len(curve.xs) for curve in figure.curves)}"
     above = Caption(title, file, stamp, sentence=pale if known else rounded(empty), about=about)
     number, series = -1, list[Series]()

@@ -153,6 +153,6 @@ def tops_chart(inputs: Inputs, reference: Reference, place: int) -> Chart:
     names = [token_sign(inputs.model.target_tokenizer.label(token)) for token in best]
     leader = " → ".join(dict.fromkeys(names[int(each[best].argmax())] for each in (first, now)))
     alt = joined(": ", name, leader)
-    above = caption(inputs, name, "masks-tokens", sentence=leader, alt=alt, about=about_tops(trace, reference.pinned))
+    above = caption(inputs, name, "masks-tokens", alt=alt, about=about_tops(trace, reference.pinned), finding=leader)
     x_axis, y_axis = Axis(Message("token"), names, ""), Axis(Message("probability"), low=0, high=1)
     return Chart(above, series, x_axis, y_axis, tall=112)

@@ -362,7 +362,8 @@ function showFrame(root) {
   showNorms(root.norms, root.header.norms, norms, words, root.lined);
   if (root.lined || root.every === undefined) root.every = everyWords(words);
   const loss = Number.isFinite(frame.loss) ? ` · ${words.loss.replace("{loss}", significant(frame.loss))}` : "";
-  write(root.standing, `${words.step.replace("{step}", step.toLocaleString("en"))}${loss} · ${number + 1} / ${steps.length}${root.every}`);
+  const place = words.place.replace("{number}", (number + 1).toLocaleString("en")).replace("{count}", steps.length.toLocaleString("en"));
+  write(root.standing, `${words.step.replace("{step}", step.toLocaleString("en"))}${loss} · ${place}${root.every}`);
   put(root.line, "aria-valuemax", steps.length - 1);
   put(root.line, "aria-valuenow", number);
   put(root.line, "aria-valuetext", root.standing.textContent);

@@ -227,9 +227,10 @@ def film_words() -> dict[str, Any]:
         "between": _("step {b} minus step {a}"),
         "head": _("Layer {layer}, head {head}"),
         "guesses": _("Most probable next token after"),
-        "every": _("every step"),
-        "everyFew": _("every {most} steps"),
-        "everySome": _("every {least} to {most} steps"),
+        "place": _("frame {number} of {count}"),
+        "every": _("one frame each step"),
+        "everyFew": _("one frame every {most} steps"),
+        "everySome": _("one frame every {least} to {most} steps"),
         "normsOf": _("Norms at this step: a row for each layer, a cell for each token, then the mean over the tokens"),
         "norms": {
             "stream": _("Norm of the residual stream"),
