@@ -253,7 +253,10 @@ class ClassSessions:
             room = seat.room
             before = room.answers.get(key)
             if before is None and len(room.answers) >= MOST_QUESTIONS:
-                return
+                oldest = min(
+                    room.answers, key=lambda each: bool(room.answers[each].first)
+                )  # of those without an answer
+                del room.answers[oldest]
             room.answers[key] = answers if before is None else replace(answers, first=before.first)
             room.question = key
 

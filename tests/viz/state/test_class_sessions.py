@@ -119,6 +119,19 @@ def test_the_first_answer_counts_once_for_a_browser_and_only_one_that_can_be_giv
     assert room.answers["number"].counts() == [("2.5", 1)]
 
 
+def test_a_question_about_each_text_that_the_teacher_types_keeps_no_later_one_out(classes, monkeypatch):
+    monkeypatch.setattr(class_sessions, "MOST_QUESTIONS", 3)
+    teacher, one = visitor("teacher"), visitor("one")
+    room = classes.open(teacher).room
+    classes.join(one, room.code)
+    for text in ("T", "Th", "The", "The cat"):
+        classes.put_question(teacher, text, question("a", "b"))
+        classes.answer(one, "T", 1)
+    classes.answer(one, "The cat", 0)
+    assert list(room.answers) == ["T", "The", "The cat"]
+    assert (room.question, room.answers["The cat"].counts()) == ("The cat", [("a", 1), ("b", 0)])
+
+
 def test_names_are_asked_for_by_the_teacher_alone_are_plain_and_forgotten(classes):
     teacher, follower = visitor("teacher"), visitor("one")
     room = classes.open(teacher).room

@@ -148,9 +148,21 @@ def test_a_session_begins_with_the_texts_of_its_address(address):
     assert session.texts.edits == {}
 
 
+def twin(model, name, **training):
+    """The same network under another name."""
+    return type(model)(name, model.network, (model.source_tokenizer, model.target_tokenizer), training)
+
+
+def type_both(session, model):
+    """Both fields are typed into, and traced."""
+    accept_edit(session, Key.SOURCE, "The dog.", 1)
+    accept_edit(session, Key.TARGET, "狗", 1)
+    texts.trace_fields(session, model)
+
+
 def test_another_model_begins_with_its_example_unless_something_was_typed(session, tmp_path):
     model = small_model(tmp_path / "small")
-    other = type(model)("other", model.network, (model.source_tokenizer, model.target_tokenizer), {"example": "A dog."})
+    other = twin(model, "other", example="A dog.")
     texts.trace_fields(session, model)
     texts.follow_model(session, other)
     assert texts.texts(other) == ("A dog.", "")
@@ -164,10 +176,7 @@ def test_a_text_that_another_model_cannot_read_gives_way_and_comes_back_with_its
     model, parts = small_model(tmp_path / "small"), small_model(tmp_path / "other")
     other = type(model)("other", parts.network, (model.target_tokenizer, model.source_tokenizer), {"example": "一个"})
     assert (texts.can_read(other, "一个东。"), texts.can_read(other, "The dog.")) == (True, False)
-    texts.trace_fields(session, model)
-    accept_edit(session, Key.SOURCE, "The dog.", 1)
-    accept_edit(session, Key.TARGET, "狗", 1)
-    texts.trace_fields(session, model)
+    type_both(session, model)
     texts.follow_model(session, other)
     assert texts.texts(other) == ("一个", "")
     texts.trace_fields(session, other)
@@ -184,10 +193,8 @@ def test_a_text_that_another_model_cannot_read_gives_way_and_comes_back_with_its
 def test_a_text_comes_back_from_a_training_that_began_with_its_own(session, tmp_path):
     """Both models can read both texts, so that of the demonstration stayed."""
     model = small_model(tmp_path / "small")
-    other = type(model)("other", model.network, (model.source_tokenizer, model.target_tokenizer), {})
-    accept_edit(session, Key.SOURCE, "The dog.", 1)
-    accept_edit(session, Key.TARGET, "狗", 1)
-    texts.trace_fields(session, model)
+    other = twin(model, "other")
+    type_both(session, model)
     texts.write_first(session, other, "A cat.")
     texts.follow_model(session, other)
     assert texts.texts(other) == ("A cat.", "")
@@ -199,10 +206,7 @@ def test_a_text_comes_back_from_a_training_that_began_with_its_own(session, tmp_
 
 def test_the_text_of_a_training_goes_no_further_than_its_model_unless_it_was_typed_on(session, tmp_path):
     model = small_model(tmp_path / "small")
-    trained, third = (
-        type(model)(name, model.network, (model.source_tokenizer, model.target_tokenizer), {"example": example})
-        for name, example in (("trained", "The cat."), ("third", "A dog."))
-    )
+    trained, third = twin(model, "trained", example="The cat."), twin(model, "third", example="A dog.")
     texts.trace_fields(session, model)
     texts.write_first(session, trained, "A cat.")
     texts.follow_model(session, trained)
