@@ -17,6 +17,7 @@ from model.lessons.lesson import ENDING, Lesson, error_at, read_folder
 from model.lessons.questions import Question
 from model.lessons.state import State, Subject
 from model.lessons.trained import trained_subject
+from model.lessons.wording import wording
 from model.message import InputError, Message
 
 CHECKPOINTS = Path(__file__).parents[2] / "checkpoints"
@@ -77,7 +78,7 @@ def check_lesson(lesson: Lesson, folder: Path) -> Check:
             for light in step.lights:
                 light.require(subject, state)
             if step.question is not None:
-                step.question.wording(subject)
+                wording(step.question, subject)
                 if not _is_decided(replace(step.question, hints=("", "")), _path(lesson, state, folder), state.address):
                     check.undecided.append(step.line)
         except ValueError as error:

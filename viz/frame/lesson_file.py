@@ -17,6 +17,7 @@ from markdown_it import MarkdownIt
 
 from model.lessons.state import Subject
 from model.lessons.trained import trained_subject
+from model.lessons.wording import wording
 from viz.frame.page_figures import PageFigures, page_figures, saved_words
 from viz.frame.trained_figures import saved_film, trained_figures
 from viz.i18n.catalogue import _, speaking
@@ -151,7 +152,7 @@ class Group:
         if self.subject is None:
             return None
         try:
-            sentence, answer = question.wording(self.subject), question.answer(self.subject)
+            sentence, answer = wording(question, self.subject), question.answer(self.subject)
         except ValueError:
             return None
         options = [plain(option_name(option)) for option in answer.options]

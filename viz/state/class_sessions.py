@@ -253,10 +253,8 @@ class ClassSessions:
             room = seat.room
             before = room.answers.get(key)
             if before is None and len(room.answers) >= MOST_QUESTIONS:
-                oldest = min(
-                    room.answers, key=lambda each: bool(room.answers[each].first)
-                )  # of those without an answer
-                del room.answers[oldest]
+                unanswered = (each for each, known in room.answers.items() if not known.first)
+                del room.answers[next(unanswered, next(iter(room.answers)))]
             room.answers[key] = answers if before is None else replace(answers, first=before.first)
             room.question = key
 

@@ -16,6 +16,7 @@ from model.lessons.light import Light
 from model.lessons.questions import Answer, Question, largest, light, measured
 from model.lessons.state import State, Subject
 from model.lessons.trained import rehearsal, trained_subject
+from model.lessons.wording import wording
 from model.message import InputError
 from model.training.demonstration import DEMONSTRATIONS, REVERSE
 
@@ -58,7 +59,7 @@ def test_the_key_is_that_of_the_largest_product_of_query_and_key(subject):
     row = softmax(scores(subject, "cross", 2, 6) * SCALE)[7]
     assert answer.options[answer.right] == subject.source.labels[int(row.argmax())] == "▁red"
     assert max(answer.measures) == pytest.approx(float(row.max()), abs=1e-5)
-    assert question(kind="key").wording(subject) == (
+    assert wording(question(kind="key"), subject) == (
         "In head 7 of layer 3 of the cross-attention: which token does 辆 look at most?"
     )
 
@@ -67,7 +68,7 @@ def test_another_sentence_has_another_key(model):
     other = Subject.of(model, State("attention", {"source": "I am a teacher."}))
     asked, answer = question(kind="key"), question(kind="key").answer(other)
     assert set(answer.options) <= {*other.source.labels}
-    assert other.target.labels[min(7, len(other.target) - 1)] in asked.wording(other)
+    assert other.target.labels[min(7, len(other.target) - 1)] in wording(asked, other)
     row = softmax(scores(other, "cross", 2, 6) * SCALE)[min(7, len(other.target) - 1)]
     assert max(answer.measures) == pytest.approx(float(row.max()), abs=1e-5)
 
@@ -102,7 +103,7 @@ def test_a_removed_head_changes_the_loss_as_a_network_without_its_rows_of_w_o(su
     labels = [*subject.target.ids[1:], model.target_tokenizer.end]
     loss = -float(logs[range(len(labels)), labels].mean())
     assert asked.answer(subject).measures[1] == pytest.approx(loss, rel=1e-3)
-    assert asked.wording(subject) == (
+    assert wording(asked, subject) == (
         "What becomes of the mean loss (in nats) with head 7 of layer 3 of the cross-attention removed?"
     )
 
@@ -176,7 +177,7 @@ def test_what_is_within_five_percent_is_not_scored():
 )
 def test_a_change_is_said_in_words(change, words, subject):
     asked = question(kind="change", of="translation", change=change)
-    assert asked.wording(subject) == f"What becomes of the translation {words}?"
+    assert wording(asked, subject) == f"What becomes of the translation {words}?"
 
 
 def test_the_change_of_nothing_is_none(subject):
@@ -213,7 +214,7 @@ def test_the_place_of_an_answer_is_the_cell_or_head_with_the_largest_number(subj
     asked = question(kind="next", query=3)
     assert light(asked, asked.answer(subject), subject) is None
     words = "Find the head of the encoder's self-attention with most of this: weight on the very first token."
-    assert question(kind="head", of="first", attention="encoder").wording(subject) == words
+    assert wording(question(kind="head", of="first", attention="encoder"), subject) == words
 
 
 def test_wrong_weights_have_other_keys(model, subject):
@@ -303,7 +304,7 @@ def test_experts_are_those_of_the_router_and_a_removed_one_is_not_there():
     answer = asked.answer(subject)
     assert (answer.right, answer.options[best]) == (best, f"expert {best + 1}")
     assert max(answer.measures) == pytest.approx(float(probabilities.max()), abs=1e-5)
-    assert asked.wording(subject) == "In layer 1 of the decoder: to which expert does the router send h?"
+    assert wording(asked, subject) == "In layer 1 of the decoder: to which expert does the router send h?"
     gone = subject.changed(*State("feed_forward", {"changes": f"decoder.0.expert.{best}:remove"}).changes)
     probabilities[best] = 0
     assert asked.answer(gone).right == int(probabilities.argmax()) != best

@@ -73,13 +73,14 @@ def show_question(session: Session, lesson: Lesson, number: int, question: Quest
     hints.
     """
     from model.lessons.state import Subject
+    from model.lessons.wording import wording
 
     now = session.current
     live = training.training(session) if session.training.step is not None else None
     subject = Subject(now.model, now.trace, now.source, now.target, live.current if live else None)
 
     def words_and_answer() -> tuple[Message, Answer]:
-        return question.wording(subject), question.answer(subject)
+        return wording(question, subject), question.answer(subject)
 
     try:
         made_of = now.trace, question, session.training.step

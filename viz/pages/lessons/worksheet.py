@@ -115,6 +115,8 @@ def address(lesson: Lesson, state: State) -> str:
 
 def question_of(lesson: Lesson, number: int) -> dict[str, Any] | None:
     """Question of a step with what to tick, and its key; None where the step asks nothing."""
+    from model.lessons.wording import wording
+
     question, state = lesson.steps[number].question, state_of(lesson, number)
     if question is None:
         return None
@@ -125,7 +127,7 @@ def question_of(lesson: Lesson, number: int) -> dict[str, Any] | None:
     }
     try:
         subject = subject_of(lesson, state)
-        sentence, answer = question.wording(subject), question.answer(subject)
+        sentence, answer = wording(question, subject), question.answer(subject)
     except ValueError as error:
         return {**record, "question": "", "key": as_sentence(translate_error(error))}
     options = [option_name(each) for each in answer.options] if len(answer.options) <= CHOICES else []
