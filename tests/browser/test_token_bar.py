@@ -136,3 +136,20 @@ def test_checks_that_follow_are_grey_and_can_be_read(page):
         text = tuple(255 * part for part in text)
     background = over(under, share, (255, 255, 255))
     assert contrast(over(text, opacity, background), background) > 4.5
+
+
+def test_a_badge_of_a_change_leaves_its_room_to_tokens_where_these_are_cut(page):
+    """Signs stand without their words, as long as a token has no room beside them."""
+    changed = {"text": "Decoder: causal mask off", "refused": "", "words": {"changed": "changed", "restore": "restore"}}
+    few, many = ([{"label": f"token{number}", "special": False} for number in range(count)] for count in (1, 12))
+    wide = "() => document.querySelector('.of-source').clientWidth"
+    show(page, source=few, target=few, guesses=[], changed=changed)
+    words = page.locator(".what .words")
+    expect(words).to_be_visible()
+    before = page.evaluate(wide)
+    show(page, source=many, target=many, guesses=[], changed=changed)
+    expect(words).to_be_hidden()
+    expect(page.locator(".what bdi")).to_be_visible()
+    assert page.evaluate(wide) > before
+    show(page, source=few, target=few, guesses=[], changed=changed)
+    expect(words).to_be_visible()

@@ -19,10 +19,20 @@ function placeHeader(root) {
   if (!bar || !cluster.offsetWidth) return; // while a page is changed the line is not laid out
   const stacked = bar.offsetWidth < BESIDE && !matchMedia(PHONE).matches && !root.classList.contains("one");
   for (const each of [root, bar.parentElement]) each.classList.toggle("stacked", stacked);
+  fitLine(root);
   const above = cluster.getBoundingClientRect().top - bar.getBoundingClientRect().top - AROUND;
   const sticky = bar.parentElement;
   sticky.style.top = root.opened ? "0px" : `${-Math.max(0, above)}px`;
   sticky.style.setProperty("--cluster", `${cluster.offsetWidth}px`); // as wide is the column of the button above
+}
+
+// Where tokens are cut beside what is changed or pinned, signs stand without their words, as on a phone.
+/** @param {Root} root */
+function fitLine(root) {
+  root.classList.remove("tight");
+  if (!root.classList.contains("crowded") || matchMedia(PHONE).matches) return;
+  const cut = root.reels.some((/** @type {any} */ { row }) => row.scrollWidth > row.clientWidth + 1);
+  root.classList.toggle("tight", cut);
 }
 
 // The header on the page's background. By hand: CSS would need :has(), which the browser evaluates again at every change of
@@ -446,5 +456,6 @@ export default function ({ data: bytes, parentElement, setTriggerValue }) {
   showPin(root, data.pin, (name) => root.act(name));
   root.change = (/** @type {any} */ place) => setTriggerValue("change", place);
   showChanges(root.querySelector(".changes"), data.pin, (place) => root.change(place));
+  fitLine(root);
   return ending(root);
 }

@@ -114,6 +114,19 @@ function rounded(value) {
   return `${value > 0 ? "+" : ""}${Number(value.toPrecision(2))}`.replace("-", "−");
 }
 
+// How many ranks are shown in so much room: as many as have some letters of each word, on a phone, where there is room for
+// two of them at least, each of its words whole.
+/** @param {string[]} texts @param {number} ranks @param {number} room @param {boolean} phone @param {Measure} measure */
+function ranksWithRoom(texts, ranks, room, phone, measure) {
+  const most = Math.min(ranks, Math.max(1, Math.floor(room / (measure(LETTERS) + 6))));
+  const widths = texts.map((words) => measure(shortened(words)) + 6);
+  /** @param {number} shown */
+  const whole = (shown) => widths.every((wide, cell) => cell % ranks >= shown || wide <= room / shown);
+  let shown = most;
+  while (phone && shown > 2 && !whole(shown)) shown--;
+  return shown;
+}
+
 // Where everything goes in the width there is. measure: how wide a label will be drawn.
 /** @param {HeatmapHeader} header @param {number} width @param {number} ratio @param {Measure} measure */
 export function arrange({ rows, columns, scale, texts, ranked, valued, highest, large, square, odd, wanted = 0 }, width, ratio, measure) {
@@ -129,7 +142,7 @@ export function arrange({ rows, columns, scale, texts, ranked, valued, highest, 
   // Cells are alike where they are a whole number of the screen's pixels; very small ones share what there is.
   /** @param {number} length */
   const whole = (length) => (length * ratio < 6 ? length : Math.floor(length * ratio) / ratio);
-  if (ranked) names.columns.length = count.columns = Math.min(count.columns, Math.max(1, Math.floor((width - left - bar) / (measure(LETTERS) + 6))));
+  if (ranked) names.columns.length = count.columns = ranksWithRoom(texts ?? [], count.columns, width - left - bar, width < NARROW, measure);
   const widths = names.columns.map(measure);
   // Where all words fit only special tokens that do not are turned.
   const words = widths.filter((_, column) => !/^<.*>$/.test(names.columns[column]));

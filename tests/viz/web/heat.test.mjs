@@ -35,3 +35,13 @@ test("a title of one sign stands beside its axis, and has its room; a longer one
   assert.deepEqual([short.titles.rows.turn, long.titles.rows.turn], [0, 90]);
   assert.ok(short.left > long.left);
 });
+
+test("on a phone so few ranks are shown that their words are whole", () => {
+  const texts = ["✓ ·yesterday", "·today", "·now", "·then", "✓ </s>", ".", "!", "?"];
+  const ranked = (width) =>
+    arrange({ rows: { title: "position", labels: ["a", "b"] }, columns: { title: "rank", labels: ["1", "2", "3", "4"] }, scale: { low: 0, high: 1, title: "p" }, texts, ranked: true }, width, 1, measure);
+  const phone = ranked(370);
+  assert.ok(phone.count.columns >= 2 && phone.count.columns < 4);
+  assert.ok(phone.held.every((words, cell) => cell % 4 >= phone.count.columns || words === texts[cell]));
+  assert.equal(ranked(1000).count.columns, 4);
+});

@@ -114,7 +114,7 @@ def page(model: TextModel) -> Views:
         if long:
             yield parts  # one head at once, and after it the others, one by one
             parts = []
-        of_query = partial(query_closely, head_maps, chosen, steps)
+        of_query = partial(query_closely, head_maps, chosen, steps, beside)
         closely = of_query() if places is None else importance_closely(places, model, wish.kind, chosen)
         parts += closely.parts
         if long:
@@ -235,14 +235,14 @@ class Closely:
         return by_name
 
 
-def query_closely(head_maps: HeadMaps, chosen: Selection, place: DeltaGenerator) -> Closely:
-    """The chosen query step by step, and its vectors."""
+def query_closely(head_maps: HeadMaps, chosen: Selection, place: DeltaGenerator, beside: DeltaGenerator) -> Closely:
+    """The chosen query step by step, and its vectors, under the large figure."""
     staged, lacking = unless_absent(partial(steps_view, head_maps, chosen))
     if staged is None:
         return Closely([], lacking)
     vectors, _lacking = unless_absent(partial(vectors_view, head_maps, chosen))
-    views = [staged] if vectors is None else [staged, vectors]
-    return Closely([(place, view) for view in views], lacking, staged=staged, vectors=vectors)
+    parts: list[Placed] = [(place, staged)]
+    return Closely(parts if vectors is None else [*parts, (beside, vectors)], lacking, staged=staged, vectors=vectors)
 
 
 def importance_closely(places: Containers, model: TextModel, kind: AttentionKind, chosen: Selection) -> Closely:

@@ -42,14 +42,14 @@ def vector_panels(head_maps: HeadMaps, chosen: Selection) -> Panels:
     every = Axis(Message("key"), [tokens(trace, head_maps.columns)[place] for place in places], head_maps.columns)
     matrices: list[tuple[str, Axis, Tensor, int]] = [
         ("q", one, trace[f"{path}.query"][head, query][None], 0),
-        ("K", every, keys[places], 0),
-        ("V", every, trace.values(path)[head][places], 0),
-        (Message("o = Σ w·v"), one, output[None], 1),
+        ("K", every, keys[places], 1),  # beside each other what has the same rows
+        ("V", every, trace.values(path)[head][places], 1),
+        (Message("o = Σ w·v"), one, output[None], 2),
     ]
     note = ""
     if written is not None:
         width = len(written)
-        matrices.append((Message("o·Wᴼ, this head's part"), one, binned(written, MOST)[None], 1))
+        matrices.append((Message("o·Wᴼ, this head's part"), one, binned(written, MOST)[None], 2))
         note = Message("Wᴼ's {width} channels as means of neighbours", width=width) if width > MOST else ""
     panels = [_panel(*each) for each in matrices]
     left_out = len(keys) - len(places)

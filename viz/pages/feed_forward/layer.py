@@ -191,14 +191,14 @@ def layer_sentence(inputs: Inputs, chosen: Chosen, seen: Seen) -> str:
     }
     if chosen.expert and chosen.expert != SHARED:
         sentence = Message(
-            "{place}: {name} **{share}** · off at all {tokens} tokens that go through it: **{dead}** of {units} "
-            "units · never on at the {positions} positions of it seen on this page: **{never}**",
+            "{place}: {name} **{share}** · off at every token that goes through it ({tokens}): **{dead}** of {units} "
+            "units · on at no position of it seen on this page ({positions}): **{never}**",
             **numbers,
         )
     else:
         sentence = Message(
-            "{place}: {name} **{share}** · off at all {tokens} tokens of this text: **{dead}** of {units} units "
-            "· never on at the {positions} positions seen on this page: **{never}**",
+            "{place}: {name} **{share}** · off at every token of this text ({tokens}): **{dead}** of {units} units "
+            "· on at no position seen on this page ({positions}): **{never}**",
             **numbers,
         )
     return joined(" · ", sentence, pinned_share(inputs, chosen))

@@ -95,8 +95,9 @@ def beginning(session: Session) -> None:
         st.button(_("Begin a class session"), key="class_begin", on_click=open_here, args=(session,))
         label = _("Code of a class session")
         hidden: dict[str, Any] = {"placeholder": label, "label_visibility": "collapsed"}
-        st.text_input(label, key=CODE, max_chars=40, width=240, on_change=join_by_code, **hidden)
-        st.button(_("Join"), key="class_join", on_click=join_by_code)
+        with st.container(key="class_joining", horizontal=True, vertical_alignment="center", width="content"):
+            st.text_input(label, key=CODE, max_chars=40, width=200, on_change=join_by_code, **hidden)
+            st.button(_("Join"), key="class_join", on_click=join_by_code)
     st.caption(_("Who joins follows what the teacher shows, and answers the questions of a lesson, without a name."))
 
 

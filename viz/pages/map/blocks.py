@@ -317,8 +317,10 @@ def words(differing: bool) -> dict[str, Any]:
     """Words of the component."""
     return {
         "odd": Message("not a number, or infinite"),
-        "pinned": Message("a mark on a bar: the pinned probability"),
-        "moved": Message("a green line is as thick as the vectors there changed"),
+        "pinned": Message("on a bar: the pinned probability"),
+        "mark": Message("pinned"),
+        "moved": Message("as thick as the vectors there changed"),
+        "movedHead": Message("the stronger, the more of a head's weight moved"),
         "layer": Message("layer {number}"),
         "head": Message("head"),
         "more": Message("{count} more"),

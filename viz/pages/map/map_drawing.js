@@ -2,7 +2,7 @@
 
 import { cleared, contextOf, element, hatch } from "../../web/elements.js";
 import { significant } from "../../web/numbers.js";
-import { ATTENTION, channels, DIFFERENCE, KEY, ODD_COLOUR, OUTPUT, PINNED, PLAIN, RESIDUAL, VALUE } from "../../web/colours.js";
+import { ATTENTION, channels, KEY, ODD_COLOUR, OUTPUT, PLAIN, RESIDUAL, VALUE } from "../../web/colours.js";
 import { paletteOf } from "../../web/palettes.js";
 import { MARK, ODD_PIXEL, shortened } from "../../web/pens.js";
 import { isAttention, LINE, sidesOf, SPACE, stripHeight, THUMB, TOKEN_LINES } from "./map_layout.js";
@@ -12,7 +12,6 @@ const ACCENTS = { "self-attention": ATTENTION, "cross-attention": ATTENTION, "fe
 /** @param {number} alpha */
 const residual = (alpha) => `rgba(${channels(RESIDUAL).join(",")},${alpha})`;
 const STREAM = residual(0.62);
-const CHANGED = `rgba(${DIFFERENCE[1].join(",")},0.7)`; // of the stream, where differences from the pin are shown
 export const LEVELS = 65534;
 export const ODD_LEVEL = 65535; // not a number, or infinite
 
@@ -50,6 +49,18 @@ function largestLevels(levels, [maps, rows, columns]) {
     let top = 2;
     for (let cell = map * rows * columns; cell < (map + 1) * rows * columns; cell++) if (levels[cell] > top && levels[cell] <= LEVELS) top = levels[cell];
     return top - 1;
+  });
+}
+
+// How much of each head's weight moved, 0 to 1: its mean total variation, of levels that are differences up to `top`.
+/** @param {Numbers} levels @param {number[]} numbers @param {number} top */
+export function movedWeights(levels, [maps, rows, columns], top) {
+  return Array.from({ length: maps }, (_, map) => {
+    let sum = 0;
+    for (let cell = map * rows * columns; cell < (map + 1) * rows * columns; cell++) {
+      if (levels[cell] && levels[cell] <= LEVELS) sum += Math.abs((2 * (levels[cell] - 1)) / (LEVELS - 1) - 1);
+    }
+    return (top * sum) / 2 / rows;
   });
 }
 
@@ -93,9 +104,14 @@ export function paintPictures(header, before, look) {
     const colours = paletteOf(scaleOf, look).pixels;
     const tops = attention && scale === "largest" && !signed ? largestLevels(values, shape) : Array(shape[0]).fill(LEVELS - 1);
     const canvas = mapsPicture(before?.[number]?.canvas ?? element("canvas"), values, shape, colours, tops);
-    return { canvas, shape, values, hatched: hatchPicture(values, shape[1], shape[2], masks) };
+    const moved = differing && attention ? movedWeights(values, shape, header.top) : null;
+    return { canvas, shape, values, moved, hatched: hatchPicture(values, shape[1], shape[2], masks) };
   });
 }
+
+// The colour of all that is of the pin, as strong as this.
+/** @param {Pen} pen @param {number} alpha */
+const ofPin = (pen, alpha) => `rgba(${channels(pen.look.pinned).join(",")},${alpha.toFixed(3)})`;
 
 // The line of something that flows is as thick as its norm; thin and dashed where there is no number.
 /**
@@ -104,7 +120,7 @@ export function paintPictures(header, before, look) {
  */
 function flowing(pen, header, points, flow, { colour, most = 9, tip = true } = {}) {
   const width = flow === null ? 1 : 1 + (most - 1) * Math.min(1, flow / header.thickest);
-  const drawn = colour ?? (header.differing ? CHANGED : STREAM);
+  const drawn = colour ?? (header.differing ? ofPin(pen, 0.7) : STREAM);
   const [[fx, fy], [x, y]] = points.slice(-2);
   const long = Math.hypot(x - fx, y - fy);
   const [dx, dy] = [(x - fx) / long, (y - fy) / long];
@@ -241,7 +257,7 @@ function drawMemory(pen, place, header) {
   });
 }
 
-const NUMBER = 56; // wide, with the gap before it
+const DIGIT = 7; // wide
 
 // Lines over positions: mean thin, deviation strong; the pinned ones dashed.
 /**
@@ -275,10 +291,11 @@ function drawGuesses(pen, { labels, probabilities, pinned }, item) {
     const y = item.y + item.title + index * SPACE.guess;
     pen.text(shortened(label), item.x + name, y + SPACE.guess / 2, { align: "right", token: true });
     pen.box(item.x + name + 8, y + 3, Math.max(1, room * probabilities[index]), SPACE.guess - 6, ACCENTS.output);
-    if (pinned) pen.box(item.x + name + 7 + room * pinned[index], y, 2, SPACE.guess, PINNED);
-    const own = room * probabilities[index];
-    const mark = room * (pinned?.[index] ?? 0); // under which no number stands
-    pen.text(significant(probabilities[index]), item.x + name + 14 + (mark > own && mark < own + NUMBER ? mark : own), y + SPACE.guess / 2, {});
+    if (pinned) pen.box(item.x + name + 7 + room * pinned[index], y, 2, SPACE.guess, pen.look.pinned);
+    // The number stands at the end of its own bar; a mark that would go through it is seen above and below it.
+    const [number, at] = [significant(probabilities[index]), item.x + name + 14 + room * probabilities[index]];
+    pen.box(at - 2, y + 3, DIGIT * number.length + 4, SPACE.guess - 6, pen.background);
+    pen.text(number, at, y + SPACE.guess / 2, {});
   });
 }
 
@@ -305,6 +322,8 @@ function drawLit(pen, { header, lit }, number, [x, y, size], [, rows, columns]) 
   if (column >= 0 && column < columns && answering !== asking) pen.frame(x + column * wide, y, Math.max(2, wide), size, { colour: MARK });
 }
 
+const SEEN = 0.1; // of the largest move of a head's weight: less has no frame
+
 /** @param {Pen} pen @param {any} item @param {any} view */
 function drawItem(pen, item, view) {
   const { header, pictures } = view;
@@ -314,6 +333,11 @@ function drawItem(pen, item, view) {
   if (ACCENTS[block.kind]) pen.box(x, y + 3, 3, height - 7, ACCENTS[block.kind]);
   const picture = pictures[number];
   const text = item.text.slice(0, Math.max(1, Math.floor(height / LINE)));
+  if (item.key) {
+    const from = x + width - 10 - item.keyWidth;
+    pen.box(from, y + 3, 2, 12, pen.look.pinned);
+    pen.text(item.key, from + 7, y + 9, {});
+  }
   text.forEach((/** @type {any} */ line, /** @type {number} */ index) => pen.text(line, x + 9, beside ? y + height / 2 + (index - (text.length - 1) / 2) * LINE : y + 9, {}));
   const [left, room] = [x + 10 + beside, width - 18 - beside];
   const low = height - title - SPACE.pad;
@@ -323,6 +347,8 @@ function drawItem(pen, item, view) {
       pen.frame(tx, ty, size + 1, size + 1, { faint: true });
       if (picture.hatched) pen.picture(picture.hatched, [0, 0, picture.hatched.width, picture.hatched.height], tx, ty, size, size);
       if (picture.canvas) pen.picture(picture.canvas, [head * columns, 0, columns, rows], tx, ty, size, size);
+      const share = picture.moved && view.most ? picture.moved[head] / view.most : 0;
+      if (share > SEEN) pen.line([[tx, ty], [tx + size, ty], [tx + size, ty + size], [tx, ty + size], [tx, ty - 1]], { colour: ofPin(pen, share), width: 2.5 });
       drawLit(pen, view, number, [tx, ty, size], picture.shape);
     });
   } else if (block.kind === "feed-forward" && picture.canvas) {
@@ -357,9 +383,10 @@ function drawTokens(pen, { chips }, { lit, chosen }) {
   }
 }
 
-/** @param {Pen} pen @param {any} place @param {any} view */
-export function drawMap(pen, place, view) {
-  const { header } = view;
+/** @param {Pen} pen @param {any} place @param {any} shown */
+export function drawMap(pen, place, shown) {
+  const { header } = shown;
+  const view = { ...shown, most: Math.max(0, ...shown.pictures.flatMap((/** @type {any} */ { moved }) => moved ?? [])) };
   const layers = [];
   for (const stack of place.stacks) {
     for (const layer of new Set(stack.rows.map((/** @type {any} */ row) => row.layer).filter((/** @type {number} */ layer) => layer !== null))) {

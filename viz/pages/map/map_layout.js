@@ -48,11 +48,11 @@ export const stripHeight = (rows) => Math.max(SPACE.strip, Math.min(SPACE.expert
 
 // The lines of a block's title: one above its picture, or as many as there is room for beside it, or none.
 /** @param {any} part @param {number} width @param {any} heights @param {any} settings */
-function titleOf({ block, note, guess }, width, { beside, title }, { two, measure }) {
+function titleOf({ block, note, guess, keyWidth = 0 }, width, { beside, title }, { two, measure }) {
   if (beside) return two ? [block.short] : block.title.split(" · ");
   if (title < LINE) return [];
   const parts = block.kind === "output" ? [guess, block.title] : [block.title, note];
-  return [fitted(parts.filter(Boolean).join(" · "), width - 16, measure)];
+  return [fitted(parts.filter(Boolean).join(" · "), width - 16 - keyWidth, measure)];
 }
 
 // Height of a block and what is inside of it, at a width.
@@ -74,6 +74,13 @@ function measureItem(part, width, settings) {
   return { beside, title, text, height: title + content + SPACE.pad };
 }
 
+// What a mark on the bars of the output means, beside its title, where something is pinned.
+/** @param {ShownMap} header @param {number} number @param {any} settings */
+function keyOf({ blocks, predictions, words }, number, { measure }) {
+  if (blocks[number].kind !== "output" || !predictions.pinned) return {};
+  return { key: words.mark, keyWidth: Math.ceil(measure.words(words.mark)) + 8 };
+}
+
 // The items of a row with their widths; the row is as high as the highest of them.
 /** @param {number[]} numbers @param {ShownMap} header @param {number} room @param {any} settings */
 function measureRow(numbers, header, room, settings) {
@@ -85,6 +92,7 @@ function measureRow(numbers, header, room, settings) {
     note: header.blocks[number].note,
     guess: header.predictions.title,
     guesses: header.predictions.labels.length,
+    ...keyOf(header, number, settings),
   }));
   const onRail = parts[parts.length - 1].block.kind === "residual"; // else it stands between two blocks
   const shown = parts.filter(({ block }) => block.kind !== "residual" || !onRail);

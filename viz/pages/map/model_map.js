@@ -254,6 +254,7 @@ function showLegend(root) {
   const { legend } = root.panel;
   const { words, differing, scale, top } = root.shown.header;
   const [what, ramp, ends] = legend.children;
+  legend.style.setProperty("--of-pin", appearance(root).pinned);
   write(what, words.scale);
   const { names } = paletteOf(differing ? SCALES.difference : SCALES.weight, appearance(root));
   ramp.style.background = `linear-gradient(to right, ${[0, 127, 128, 255].map((at) => names[at]).join(", ")})`;
@@ -261,6 +262,7 @@ function showLegend(root) {
   write(ends.lastChild, differing ? significant(top) : scale === "one" ? "1" : words.largest);
   showOdd(root, legend);
   showNote(legend, "moved", differing ? words.moved : "");
+  showNote(legend, "moved-head", differing ? words.movedHead : "");
   showNote(legend, "pinned-mark", root.shown.header.predictions.pinned ? words.pinned : "");
   const options = differing ? [] : Object.entries(words.scales);
   const buttons = [...legend.querySelectorAll("button")];

@@ -122,7 +122,7 @@ def stream_chart(inputs: Inputs, stack: str, parts: Sequence[Block], quantity: s
     note = f"{significant(float(own[0].mean()))} … {significant(float(own[-1].mean()))}"
     sentence, about = lacking(inputs, other), about_curves(inputs.config, quantity)
     above = caption(inputs, name, f"stream-{stack}-{quantity}-curves", note, sentence, about=about)
-    return Chart(above, series, x, Axis(name, zero=True), tall=190)
+    return Chart(above, series, x, Axis(name, zero=True), tall=150)
 
 
 def cosine_map(inputs: Inputs, stack: str, parts: Sequence[Block]) -> Heatmap:
