@@ -59,7 +59,7 @@ def test_a_click_hides_and_shows_a_cell_and_restore_takes_all_back(visit):
     expect(page.locator(".badge.failed")).to_have_count(0)
     click(page, 2 * 6 + 5)  # the third token may now look at the last
     page.wait_for_url("**changes=decoder*show%3A2*5*")
-    expect(page.locator(".badge.failed")).to_contain_text("self_attention.weights")
+    expect(page.locator(".row:has(.badge.failed) code")).to_contain_text("self_attention.weights")
     expect(page.get_by_text("A leak from the future")).to_be_visible()
     leaking = [shown or cell == 17 for cell, shown in enumerate(causal)]
     eventually(page, lambda: seen(page) == leaking)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.looking import stands_still
+from tests.browser.looking import eventually, stands_still
 from viz.i18n.format import token_sign
 from viz.state.session import FIRST_SOURCE
 
@@ -104,3 +104,25 @@ def test_a_chart_of_plotly_is_presented_whole_and_large(visit):
     expect(chart).to_be_in_viewport(ratio=0.99)
     after = chart.bounding_box()
     assert after["width"] > 1.5 * before["width"]
+
+
+GAP = """() => {
+  const box = (key) => document.querySelector(`.st-key-${key}`).getBoundingClientRect();
+  return Math.round(box("heads_chosen").top - box("heads_all").bottom);
+}"""
+
+
+def test_on_a_phone_figures_follow_in_the_order_of_the_screen_and_leave_no_gap(visit):
+    """There the heads come right before the chosen one, whatever column of the page each is in."""
+    page = visit(viewport={"width": 390, "height": 844}, has_touch=True).open()
+    stands_still(page)
+    before = page.evaluate(GAP)
+    page.locator(f"{LARGE} .opener").click()
+    page.locator(f"{LARGE} .menu .large").click()
+    expect(page.locator(f"{LARGE}{SHOWN}")).to_be_visible()
+    page.locator(".presenting_bar .before").click()
+    expect(page.locator(SHOWN).locator(".vitrine.heads")).to_be_visible()
+    page.locator(".presenting_bar .end").click()
+    expect(page.locator(".presenting_bar")).to_have_count(0)
+    stands_still(page)
+    eventually(page, lambda: page.evaluate(GAP) == before)

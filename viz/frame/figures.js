@@ -21,6 +21,29 @@ export function isFigure(container) {
 /** @returns {HTMLElement[]} */
 export const figures = () => [.../** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll(".stMain .stElementContainer"))].filter(isFigure);
 
+const BESIDE = 40; // pixels by which the tops of figures beside each other differ at most
+/** @type {(HTMLElement | string)[]} */
+let seen = []; // figures and their keys, in the order in which they stood on the screen
+
+// Keeps the order of the figures as they stand on the screen: row by row, whatever column of the page each is in.
+export function keepOrder() {
+  const placed = figures().filter(area).map((figure) => ({ figure, box: figure.getBoundingClientRect() }));
+  placed.sort(({ box: one }, { box: other }) => (Math.abs(one.top - other.top) > BESIDE ? one.top - other.top : one.left - other.left));
+  seen = placed.flatMap(({ figure }) => [figure, keyOf(figure)]);
+}
+
+// Figures in the order that was kept: one alone is presented, the others have no place then. A run of the script may have
+// made some anew: these are known by their keys.
+export function inOrder() {
+  /** @param {HTMLElement} figure */
+  const place = (figure) => {
+    const at = seen.indexOf(figure);
+    const again = at < 0 && keyOf(figure) ? seen.indexOf(keyOf(figure)) : at;
+    return again < 0 ? seen.length : again;
+  };
+  return figures().sort((one, other) => place(one) - place(other));
+}
+
 /** @param {HTMLElement} figure */
 export const area = (figure) => figure.offsetWidth * figure.offsetHeight;
 

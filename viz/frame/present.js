@@ -4,7 +4,7 @@
 
 import { bus } from "../web/bus.js";
 import { element, write } from "../web/elements.js";
-import { area, figures, figureWith, keyOf, mainFigure, namedFigure, rootIn } from "./figures.js";
+import { area, figures, figureWith, inOrder, keepOrder, keyOf, mainFigure, namedFigure, rootIn } from "./figures.js";
 import { movePointer, pointAt, pointer, removePointer, togglePointer } from "./present_pointer.js";
 import { showText } from "./present_text.js";
 import { uncoverPage } from "./sidebar.js";
@@ -79,7 +79,7 @@ const tell = () => bus.dispatchEvent(new Event("presented"));
 /** @param {string} sentence */
 function say(sentence) {
   if (!bar) return;
-  const all = figures();
+  const all = inOrder();
   const [at, lesson] = [all.indexOf(/** @type {HTMLElement} */ (shown)) + 1, bus.lesson];
   const place = lesson ? lesson.place : `${at} / ${all.length}`;
   write(bar.querySelector(".place"), sentence || place);
@@ -122,7 +122,7 @@ function fit(figure, tries) {
 // The next figure of the page, or the one before; the last says that it is.
 /** @param {number} by */
 export function step(by) {
-  const all = figures();
+  const all = inOrder();
   const at = all.indexOf(/** @type {HTMLElement} */ (shown));
   const next = all[at < 0 ? 0 : Math.max(0, Math.min(all.length - 1, at + by))];
   if (next && next !== shown) show(next);
@@ -150,6 +150,7 @@ function settle(since = performance.now()) {
     const awaited = bus.lesson?.figures.length && !namedFigure() && performance.now() - since < NAMED;
     const first = awaited || page().hasAttribute("data-turned") ? undefined : mainFigure();
     if (first && area(first) > LEAST_AREA) {
+      keepOrder();
       show(first);
       if (led && bus.screen) follow(bus.screen);
     } else if (performance.now() - since < PATIENCE) settle(since);
@@ -182,6 +183,7 @@ export function present(figure) {
   uncoverPage(); // the sidebar was opened for its menu
   if (!bar) {
     begunAt = { figure: first, top: first.getBoundingClientRect().top };
+    keepOrder();
     begin();
   }
   show(first);
