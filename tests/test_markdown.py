@@ -39,6 +39,7 @@ UNDERSTOOD = {
         "reaction(question, answer, verdict, guess)",
     ): "numbers, and options through literal",
     ("viz/pages/lessons/strip.py", "markdown(step.paragraphs)"): "text through literal, addresses through quote",
+    ("viz/pages/lessons/strip.py", "words"): "of before.sentence and score_words: sentences of our own, and numbers",
     ("viz/pages/masks/page.py", "_('The layers differ in their window: {widths}').format(widths=widths)"): "numbers",
     ("viz/pages/masks/page.py", "in_language(sentence)"): "words of our own beside a chart",
     ("viz/pages/positions/applied.py", "possible"): "names of our options, through position_name",

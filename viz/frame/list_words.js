@@ -3,13 +3,13 @@
 const WITH_WORDS = "input[placeholder], [role='listbox'] span:only-child, button[aria-label], .modebar-btn";
 const NAMES = ["placeholder", "aria-label", "title", "data-title"];
 
-/** @type {Record<string, string>} */
-let wordsOf = {};
+/** @type {Map<string, string>} */
+let wordsOf = new Map();
 let due = 0;
 
 /** @param {Element} each @param {string} name */
 function sayAttribute(each, name) {
-  const own = wordsOf[each.getAttribute(name) ?? ""];
+  const own = wordsOf.get(each.getAttribute(name) ?? "");
   if (own) each.setAttribute(name, own);
 }
 
@@ -18,7 +18,7 @@ function say() {
   for (const each of document.querySelectorAll(WITH_WORDS)) {
     for (const name of NAMES) sayAttribute(each, name);
     const [only] = each.childNodes;
-    if (each.childNodes.length === 1 && only instanceof Text && wordsOf[only.data]) only.data = wordsOf[only.data]; // React's own node
+    if (each.childNodes.length === 1 && only instanceof Text && wordsOf.has(only.data)) only.data = String(wordsOf.get(only.data)); // React's own node
   }
 }
 
@@ -28,8 +28,8 @@ const changes = new MutationObserver(() => (due ||= requestAnimationFrame(say)))
 /** @param {Record<string, string>} words */
 export function translateLists(words) {
   changes.disconnect();
-  wordsOf = words;
-  if (!Object.keys(words).length) return;
+  wordsOf = new Map(Object.entries(words));
+  if (!wordsOf.size) return;
   changes.observe(document.body, { childList: true, subtree: true });
   say();
 }
