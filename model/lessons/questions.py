@@ -19,6 +19,7 @@ from model.analysis.residual import blocks, states
 from model.capture.interventions import (
     AttentionChange,
     Intervention,
+    RemovedExpert,
     intervening,
     read_changes,
 )
@@ -296,10 +297,25 @@ def _marked(name: str, subject: Subject, kind: str) -> Tensor:
 
 
 def _expert(question: Question, subject: Subject) -> Answer:
-    """Experts of a layer, by their weights for a token."""
-    gates = subject.trace[f"{mixture(question, subject)}.gates"].double()
-    row = gates[min(question.query, len(gates) - 1)]
+    """Experts of a layer, by their weights for a token; where it goes through one, by the router's probabilities."""
+    path = mixture(question, subject)
+    gates = subject.trace[f"{path}.gates"].double()
+    place = min(question.query, len(gates) - 1)
+    row = gates[place]
+    if int((row > 0).sum()) == 1 and f"{path}.router" in subject.trace:
+        row = _probabilities(path, place, subject)
     return largest([Message("expert {number}", number=each + 1) for each in range(len(row))], row.tolist())
+
+
+def _probabilities(path: str, place: int, subject: Subject) -> Float[Tensor, " expert"]:
+    """Probabilities that the router of the mixture at `path` gives its experts for a token; 0 of one that was taken
+    from it.
+    """
+    logits = subject.trace[f"{path}.router"][place].double().clone()
+    for each in subject.trace.changes:
+        if isinstance(each, RemovedExpert) and path == path_of(each.kind, each.layer):
+            logits[each.expert] = -math.inf
+    return logits.softmax(dim=-1)
 
 
 def mixture(question: Question, subject: Subject) -> str:

@@ -7,7 +7,7 @@ import { goToFrame, nearestFrame } from "../web/film_store.js";
 
 /**
  * @typedef {{ sentence: string, options: string[], right: number | null, value: number | null, tolerance: number,
- *   said: Record<"right" | "wrong" | "shown", string>, hints: string[] }} FileQuestion
+ *   said: Record<"right" | "wrong" | "shown", string>, said_to: string[], hints: string[] }} FileQuestion
  * @typedef {{ groups: number[], steps: (number | null)[], questions: (FileQuestion | null)[], words: Record<string, string> }} LessonFile
  */
 
@@ -36,7 +36,7 @@ function ask(place, question, words, number) {
   const answer = (guess) => {
     const verdict = judged(question, guess);
     if (verdict !== null && !firsts.has(number)) firsts.set(number, verdict && !hints);
-    write(said, verdict === null ? question.said.shown : question.said[verdict ? "right" : "wrong"]);
+    write(said, question.said_to[guess] ?? (verdict === null ? question.said.shown : question.said[verdict ? "right" : "wrong"]));
     said.dataset.verdict = String(verdict);
     hint.hidden = verdict !== false || hints > question.hints.length;
   };

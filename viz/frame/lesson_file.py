@@ -163,6 +163,7 @@ class Group:
             "value": None if options else answer.measures[0],
             "tolerance": answer.tolerance,
             "said": {name: plain(reaction(question, answer, verdict)) for name, verdict in VERDICTS.items()},
+            "said_to": [plain(reaction(question, answer, answer.judge(each), each)) for each in range(len(options))],
             "hints": [in_language(hint) for hint in question.hints],
         }
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,7 @@ from viz.i18n.errors import translate_error
 from viz.i18n.format import as_sentence, in_turn, literal, sides, significant, token_code, token_sign
 from viz.i18n.messages import in_language
 from viz.pages.lessons.class_bars import bars
+from viz.pages.lessons.progress import HINTS, progress
 from viz.pages.lessons.step_text import prose
 from viz.pages.lessons.steps import Part, state_of
 from viz.render.grouping import first_of
@@ -31,18 +32,7 @@ if TYPE_CHECKING:
     from model.lessons.state import Subject
 
 FINDABLE = ("cell", "step")  # kinds of question that a click in a figure answers; heads are chosen on the page
-HINTS = 3  # a nudge, a suggestion, the answer
-
-
-@dataclass
-class Progress:
-    """Progress in one lesson. hints: how many are shown, by step. first: whether the first guess was right, without a
-    hint, by step; None where nothing is scored.
-    """
-
-    lesson: str
-    hints: dict[int, int] = field(default_factory=dict)
-    first: dict[int, bool | None] = field(default_factory=dict)
+MOST_EXPERTS = 8  # whose probabilities are said
 
 
 @dataclass(frozen=True)
@@ -50,6 +40,7 @@ class QuestionView:
     """Question as it stands in the panel. words: as it is asked; "" where it cannot be. place: of its answer, once that
     is shown. remarks: number of remarks on it, hints and what is said to a guess. is_open: nothing was answered yet.
     hint: act of the button for the next one; None: nothing is left to find. shows_answer: that is the last one.
+    again: act of the button that opens the question again; None: there is still something to find.
     """
 
     words: str = ""
@@ -58,14 +49,7 @@ class QuestionView:
     is_open: bool = False
     hint: Callable[[], None] | None = None
     shows_answer: bool = False
-
-
-def progress(lesson: Lesson) -> Progress:
-    """Progress in this lesson; that in another is forgotten."""
-    known: Progress | None = st.session_state.get(Part.PROGRESS)
-    if known is None or known.lesson != lesson.name:
-        known = st.session_state[Part.PROGRESS] = Progress(lesson.name)
-    return known
+    again: Callable[[], None] | None = None
 
 
 def show_question(session: Session, lesson: Lesson, number: int, question: Question) -> QuestionView:
@@ -98,40 +82,31 @@ def show_question(session: Session, lesson: Lesson, number: int, question: Quest
     of = now.model.name, session.traced, () if question.kind == "change" else session.what_if.changes
     ask_class(session, (lesson.name, number, of), lesson.title, sentence, answer)
     key = f"guess_{lesson.name}_{number}_{hash(of)}"
+    known = progress(lesson)
+    if key in known.guesses:
+        st.session_state.setdefault(key, known.guesses[key])
     guess = ask(question, answer, subject, key)
     for view in bars(session):
         view()
-    if guess is not None:
+    if guess is None:
+        known.guesses.pop(key, None)
+    else:
+        known.guesses[key] = guess
         CLASS_SESSIONS.answer(session, (lesson.name, number, of), guess)
-    known = progress(lesson)
     hints = known.hints.get(number, 0)
     verdict = None if guess is None else answer.judge(guess)
     is_open = guess is None and hints < HINTS
     with st.container(key="lesson_remarks"):
         if not is_open:
-            first = None if answer.right is None else bool(verdict) and not hints
-            known.first.setdefault(number, first)
+            known.note(number, verdict, answer.right is not None)
             st.markdown(reaction(question, answer, verdict, guess))
         for hint in question.hints[:hints]:
             st.caption(prose(hint))
     offered = is_open or (verdict is False and hints < HINTS)
     act = partial(known.hints.update, {number: hints + 1}) if offered else None
     place = light_of(question, answer, subject) if hints == HINTS else None
-    return QuestionView(words, place, hints + (not is_open), is_open, act, hints == HINTS - 1)
-
-
-def score_words(lesson: Lesson) -> str:
-    """Score of a lesson: of the questions that were answered or shown; "" where none was."""
-    known = progress(lesson)
-    scored = [right for right in known.first.values() if right is not None]
-    answers_shown = sum(hints == HINTS for hints in known.hints.values())
-    left = sum(step.question is not None for step in lesson.steps) - len(known.first)
-    if not scored:
-        return ""
-    words = _("{right} of {all} right at the first guess, without a hint").format(right=sum(scored), all=len(scored))
-    more = [_("{count} shown").format(count=answers_shown)] if answers_shown else []
-    more += [_("{count} not answered").format(count=left)] if left else []
-    return " · ".join([words, *more])
+    again = None if offered else partial(known.forget_guess, number, key)
+    return QuestionView(words, place, hints + (not is_open), is_open, act, hints == HINTS - 1, again)
 
 
 def light_of(question: Question, answer: Answer, subject: Subject) -> Light | None:
@@ -243,7 +218,7 @@ def judged(question: Question, answer: Answer, verdict: bool | None, guess: floa
 
 def reaction(question: Question, answer: Answer, verdict: bool | None, guess: float | None = None) -> str:
     """What is said to a guess: whether it is right, then the numbers of the model, and why nothing is scored."""
-    numbers = _numbers(question, answer, judged(question, answer, verdict, guess))
+    numbers = _numbers(question, answer, judged(question, answer, verdict, guess), guess)
     return in_turn(numbers, "" if answer.right is not None else undecided(question))
 
 
@@ -254,7 +229,14 @@ def undecided(question: Question) -> str:
     return _("The best two differ by less than 5 %: the model does not decide it, and no guess is scored.")
 
 
-def _numbers(question: Question, answer: Answer, words: str) -> str:
+def most_first(question: Question, answer: Answer, guess: float | None) -> list[int]:
+    """Options whose numbers are said, the best first: all experts, of others three; the guess is always among them."""
+    order = sorted(range(len(answer.options)), key=lambda place: answer.measures[place], reverse=question.most)
+    best = order[: MOST_EXPERTS if question.kind == "expert" else 3]
+    return best if guess is None or int(guess) in best else [*best, int(guess)]
+
+
+def _numbers(question: Question, answer: Answer, words: str, guess: float | None) -> str:
     if question.kind == "step":
         return in_turn(words, _("It is step {step}.").format(step=f"{answer.measures[0]:,.0f}"))
     if not answer.options:
@@ -269,7 +251,7 @@ def _numbers(question: Question, answer: Answer, words: str) -> str:
     if question.kind == "change":
         first, second = alike(answer.measures)
         return in_turn(words, _("It was {before} and becomes {after}.").format(before=first, after=second))
-    order = sorted(range(len(answer.options)), key=lambda place: answer.measures[place], reverse=question.most)[:3]
+    order = most_first(question, answer, guess)
     numbers = alike([answer.measures[place] for place in order])
     best = (f"{_option_code(answer.options[place])} {number}" for place, number in zip(order, numbers, strict=True))
     return in_turn(words, " · ".join(best))

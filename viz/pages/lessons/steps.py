@@ -11,6 +11,7 @@ import streamlit as st
 from model.training.demonstration import DEMONSTRATIONS
 from viz.pages.lessons import before, own_text, trained_state
 from viz.pages.lessons.page_choices import HIDE, PLACED, TRAINED, clear_choices
+from viz.pages.lessons.progress import forget_progress
 from viz.pages.lessons.shelf import lesson_named
 from viz.state import shown_model, texts
 from viz.state.opened_page import open_page
@@ -28,7 +29,6 @@ class Part(StrEnum):
 
     LESSON = "lesson"
     STEP = "step"
-    PROGRESS = "lesson_progress"
     PANEL = "lesson_panel"
     ACTS = "lesson_acts"
     PLACE = "lesson_place"
@@ -43,6 +43,7 @@ def open_step(lesson: Lesson, number: int) -> None:
         own_text.keep(session, lesson, state_of(lesson, number_of(lesson, session.address.get(Part.STEP))))
     else:
         own_text.forget()
+        forget_progress()
     session.address.set(Part.LESSON, lesson.name)
     session.address.set(Part.STEP, str(number + 1))
     state = state_of(lesson, number)

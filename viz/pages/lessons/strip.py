@@ -15,7 +15,8 @@ from viz.i18n.format import literal
 from viz.pages.lessons import before, own_text, trained_state
 from viz.pages.lessons.in_sight import figures_of
 from viz.pages.lessons.page_choices import HIDE
-from viz.pages.lessons.question import FINDABLE, QuestionView, score_words, show_question
+from viz.pages.lessons.progress import score_words
+from viz.pages.lessons.question import FINDABLE, QuestionView, show_question
 from viz.pages.lessons.shelf import lesson_after, lesson_named
 from viz.pages.lessons.step_text import markdown, paragraphs_data
 from viz.pages.lessons.steps import Part, close, number_of, open_step, state_of
@@ -73,6 +74,8 @@ def panel(session: Session, place: DeltaGenerator) -> None:
         if question.hint is not None:
             label = _("Show me") if question.shows_answer else _("Hint")
             row.button(label, key="lesson_hint", on_click=question.hint)
+        elif question.again is not None:
+            row.button(_("Try again"), key="lesson_again", on_click=question.again)
         if following is not None:
             ahead = partial(open_step, following, 0)
             row.button(_("Next lesson"), key="lesson_following", type="primary", on_click=ahead)
@@ -102,8 +105,10 @@ def hide(session: Session) -> None:
 def end_words(following: Lesson | None) -> str:
     """Last words of a lesson, with the name of the one that comes next, if one does."""
     if following is None:
-        return _("The lesson is over, and it was the last one of the list.")
-    return _("The lesson is over. The next one is **{title}**.").format(title=literal(following.title))
+        return _("This is the last step, of the last lesson of the list.")
+    return _("This is the last step. When you have done what it asks, the next lesson is **{title}**.").format(
+        title=literal(following.title)
+    )
 
 
 def place_words(lesson: Lesson, number: int) -> str:
