@@ -21,7 +21,7 @@ from viz.state.checkpoints import find, open_place
 from viz.state.class_sessions import seat_of
 from viz.state.saved_page import Choices
 from viz.state.session import Key, Session, current_session
-from viz.ui.qr import link_words, on_code, wanted_code
+from viz.ui.link import link_words, on_code, wanted_code
 
 _menu = component("frame/menu")
 

@@ -66,7 +66,7 @@ function show(figure) {
   const low = root?.shown?.header?.large && innerHeight < LOW; // its rows need the height
   zoom(Math.min(low || root?.classList.contains("heads") ? OF_HEADS : ZOOM, most()));
   figure.style.marginTop = "";
-  if (!figure.querySelector(".stPlotlyChart")) fit(figure, TRIES); // which has any size
+  if (!figure.querySelector(".stPlotlyChart")) fit(figure, TRIES); // it has the size of the window, see frame.css
   say("");
   document.querySelector(".stMain")?.scrollTo(0, 0);
   tell();

@@ -1,4 +1,4 @@
-"""QR code of a link, as the path of an SVG; and what the browser's button of a link is told, see web/link.js."""
+"""QR code of a link, as the path of an SVG."""
 
 from __future__ import annotations
 
@@ -7,11 +7,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-import streamlit as st
-
-from viz.i18n.catalogue import _
-
-CODE = "link_code"  # in the session state: the address whose code is shown
 BORDER = 4  # modules of quiet zone around it (ISO/IEC 18004)
 
 
@@ -53,24 +48,3 @@ def code_data(address: str) -> dict[str, Any] | None:
     except ValueError:
         return None
     return None if code is None else {"href": address, "size": code.size, "path": code.path}
-
-
-def wanted_code() -> dict[str, Any] | None:
-    """QR code of the address that a link's button has asked for."""
-    return code_data(st.session_state.get(CODE, ""))
-
-
-def on_code(component: str) -> None:
-    """The QR code of a link is drawn in the next run. component: key of the one whose button was pressed."""
-    st.session_state[CODE] = str(st.session_state[component]["code"])
-
-
-def link_words(name: str) -> dict[str, str]:
-    """Words of a link's button. name: on the button."""
-    return {
-        "link": name,
-        "copy": _("Copy"),
-        "copied": _("Copied"),
-        "code": _("QR code of this link"),
-        "here": _("This address leads to this machine alone: on another one, open Vitrine by the name of this one."),
-    }

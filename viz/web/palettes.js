@@ -26,7 +26,7 @@ export const blend = (one, other, share) => one.map((part, at) => part + share *
 
 // A hue as the end of a scale on this page: as it is where it stands out, else lighter on a dark page, darker on a light one.
 /** @param {number[]} hue @param {number[]} page */
-export function endOf(hue, page) {
+function endOf(hue, page) {
   const least = Math.max(...hue) - Math.min(...hue) < GREY ? OF_GREY : CONTRAST;
   const towards = luminance(page) < 0.18 ? [255, 255, 255] : [0, 0, 0];
   let share = 0;

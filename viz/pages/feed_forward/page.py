@@ -57,7 +57,6 @@ class Part(StrEnum):
     ROUTED = "routed"
     ROUTER = "experts_router"
     LOADS = "experts_loads"
-    OVER_FILE = "experts_over"
     REMOVE = "expert_remove"
     EXPLANATION = "units_explanation"
     DATA = "units_data"

@@ -21,7 +21,7 @@ from viz.pages.lessons.shelf import lesson_after, lesson_named
 from viz.pages.lessons.step_text import markdown, paragraphs_data
 from viz.pages.lessons.steps import Part, close, number_of, open_step, state_of
 from viz.state.session import Session
-from viz.ui.qr import link_words, on_code, wanted_code
+from viz.ui.link import link_words, on_code, wanted_code
 
 if TYPE_CHECKING:
     from model.lessons.lesson import Lesson
