@@ -105,16 +105,19 @@ def joined(parts: Sequence[str]) -> str:
 class Condition:
     """Statement on measured quantities, and whether they meet it; None: they do not decide it.
 
-    chance: they might have come out otherwise. seeds: number of those that its spread is of.
+    chance: they might have come out otherwise. seeds: number of those that its spread is of. denial: the opposite in
+    words, where there are better ones than that it is not so.
     """
 
     text: str
     met: bool | None
     chance: bool = False
     seeds: int | None = None
+    denial: str = ""
 
     def __invert__(self) -> Condition:
-        return replace(self, text=say("it is not so that {condition}", condition=self.text), met=_not(self.met))
+        text = self.denial or say("it is not so that {condition}", condition=self.text)
+        return replace(self, text=text, met=_not(self.met), denial=self.text)
 
     def __and__(self, other: Condition) -> Condition:
         return every((self, other), say("({first}, and {second})", first=self.text, second=other.text))
@@ -168,9 +171,9 @@ def _limit(a: Quantity, limit: float) -> float | str:
 
 def at_most(a: Quantity, limit: float) -> Condition:
     """a ≤ limit, with every seed; not of NaN."""
-    return Condition(
-        say("“{a}” is at most {limit}", a=a.name, limit=_limit(a, limit)), all(value <= limit for value in a.values)
-    )
+    names = {"a": a.name, "limit": _limit(a, limit)}
+    text, denial = say("“{a}” is at most {limit}", **names), say("“{a}” is above {limit}", **names)
+    return Condition(text, all(value <= limit for value in a.values), denial=denial)
 
 
 def at_least(a: Quantity, limit: float) -> Condition:
@@ -226,12 +229,15 @@ NO_MARGIN = Margin()
 
 def clearly_above(a: Quantity, limit: float) -> Condition:
     """a above a limit: by more than twice the spread of its seeds, or with its whole interval."""
-    text = say("“{a}” is above {limit}", a=a.name, limit=_limit(a, limit))
+    names = {"a": a.name, "limit": _limit(a, limit)}
+    text, denial = say("“{a}” is above {limit}", **names), say("“{a}” is not above {limit}", **names)
     if a.interval:
         low, high = a.interval
         met = True if low > limit else False if high < limit else None
-        return Condition(say("{condition}, even at the lower end of its interval", condition=text), met, chance=True)
-    return Condition(NO_MARGIN.applied(text), above(a.values, limit), True, len(a.values))
+        text = say("{condition}, even at the lower end of its interval", condition=text)
+        denial = say("{condition}, even at the upper end of its interval", condition=denial)
+        return Condition(text, met, chance=True, denial=denial)
+    return Condition(NO_MARGIN.applied(text), above(a.values, limit), True, len(a.values), NO_MARGIN.applied(denial))
 
 
 def clearly_below(a: Quantity, limit: float) -> Condition:
@@ -239,7 +245,7 @@ def clearly_below(a: Quantity, limit: float) -> Condition:
     text, opposite = say("“{a}” is below {limit}", a=a.name, limit=_limit(a, limit)), clearly_above(a, limit)
     within = say("{condition}, even at the upper end of its interval", condition=text)
     text = within if a.interval else NO_MARGIN.applied(text)
-    return replace(opposite, text=text, met=_not(opposite.met))
+    return replace(opposite, text=text, met=_not(opposite.met), denial="")
 
 
 def clearly_within(a: Quantity, low: float, high: float) -> Condition:
@@ -266,7 +272,12 @@ def less(a: Quantity, b: Quantity, margin: Margin = NO_MARGIN) -> Condition:
 
 def greater(a: Quantity, b: Quantity, margin: Margin = NO_MARGIN) -> Condition:
     """a above b: see `less`."""
-    return _ordered(a, b, margin, margin.applied(say("“{a}” is above “{b}”", a=a.name, b=b.name)), "higher")
+    names = {"a": a.name, "b": b.name}
+    text, denial = (
+        margin.applied(each)
+        for each in (say("“{a}” is above “{b}”", **names), say("“{a}” is not above “{b}”", **names))
+    )
+    return replace(_ordered(a, b, margin, text, "higher"), denial=denial)
 
 
 def alike(a: Quantity, b: Quantity, margin: Margin) -> Condition:

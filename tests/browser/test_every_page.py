@@ -69,7 +69,8 @@ NAMELESS = """
     found.push(...all.filter((node) => node.matches("button:not(.chip), [role=button], a[href], summary")));
   }
   const name = (node) => [node.textContent, node.getAttribute("aria-label"), node.title].join(" ");
-  const nameless = found.filter((node) => node.checkVisibility() && !/[\\p{L}\\p{N}]/u.test(name(node)));
+  const heard = found.filter((node) => node.checkVisibility() && !node.ariaHidden);
+  const nameless = heard.filter((node) => !/[\\p{L}\\p{N}]/u.test(name(node)));
   return nameless.map((node) => node.outerHTML.slice(0, 200));
 }
 """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import reduce
 from operator import and_, or_
 from typing import Any
@@ -278,9 +279,10 @@ def judge_heads(timed: HeadTimes) -> Outcome:
     dearer = {
         (way, count): clearly_above(relative[way, count].quantity(longer), 1 + SAME) for way in WHOLE for count in more
     }
-    everywhere = every([each.surely for each in dearer.values()], say("in every case: {condition}", condition=longer))
-    somewhere = some(dearer.values(), say("in one case at least: {condition}", condition=longer))
-    rule = Rule([~everywhere], wants=[~somewhere])
+    everywhere, somewhere = every([each.surely for each in dearer.values()], longer), some(dearer.values(), longer)
+    not_all = replace(~everywhere, text=say("not in every case: {condition}", condition=longer))
+    none = replace(~somewhere, text=say("in no case: {condition}", condition=longer))
+    rule = Rule([not_all], wants=[none])
     met = {case: condition.met for case, condition in dearer.items()}
     products = {counted(timed.sizes[count], timed.length)["products"] for count in heads}
     least, most = (all_operations(timed.sizes[count], timed.length) for count in (heads[0], heads[-1]))
@@ -395,7 +397,11 @@ def judge_ways(timed: HeadTimes) -> Outcome:
     longer = [clearly_above(each, 1.0) for each in times_named.values()]
     shorter = [(~each).surely for each in longer]
     surely_longer = reduce(or_, (each.surely for each in longer))
-    rule = Rule([more | surely_longer | ~reduce(or_, shorter)], wants=[more, reduce(and_, longer)])
+    text = say(
+        "wide heads have more parameters, or surely take longer in some pass, or it is sure of no pass that they do not"
+    )
+    needed = replace(more | surely_longer | ~reduce(or_, shorter), text=text)
+    rule = Rule([needed], wants=[more, reduce(and_, longer)])
     reason = say(
         "{heads} wide heads have {parameters} times the parameters and {operations} times the operations of narrow "
         "ones; they take {forward} times as long forward and {backward} times backward",

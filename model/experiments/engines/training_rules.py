@@ -129,8 +129,10 @@ def cold_text(arm: str) -> str:
 
 def contrast(one: Sequence[Condition], other: Sequence[Condition], texts: Sequence[str]) -> Rule:
     """Rule of "one does, the other does not", of conditions at each depth. texts: of both, said of all depths."""
-    first, second = (say("in one case at least: {condition}", condition=text) for text in texts)
-    return Rule([some(one, first), ~some(other, second)], wants=[every(one, say("that is so in every case"))])
+    first, second = texts
+    somewhere = some(one, say("in one case at least: {condition}", condition=first))
+    nowhere = replace(~some(other, second), text=say("in no case: {condition}", condition=second))
+    return Rule([somewhere, nowhere], wants=[every(one, say("that is so in every case"))])
 
 
 def without_residuals(side: Side) -> tuple[Rule, WithoutResiduals]:

@@ -246,10 +246,12 @@ def test_a_rule_says_its_conditions_and_what_becomes_of_the_statement_without_th
     rule = Rule(needs=[less(a, b)], wants=[~greater(a, b, Margin(share=0.1)), at_most(b, 3.0)], given=[exceeds(b, 0.0)])
     assert str(rule) == (
         "it is judged only if “B” is above 0; it holds at least in part only if “loss of A” is below “B” by more than "
-        "twice the spread of the seeds; otherwise it is wrong; it holds in full only if it is not so that “loss of A” "
-        "is above “B” by more than 10 % and by more than twice the spread of the seeds, and “B” is at most 3; it stays "
-        "open with fewer than 3 seeds, or where these numbers leave it undecided"
+        "twice the spread of the seeds; otherwise it is wrong; it holds in full only if “loss of A” is not above “B” "
+        "by more than 10 % and by more than twice the spread of the seeds, and “B” is at most 3; it stays open with "
+        "fewer than 3 seeds, or where these numbers leave it undecided"
     )
+    assert str(Rule([~at_most(b, 3.0)])) == "it holds if “B” is above 3; otherwise it is wrong"
+    assert (~~clearly_above(timed(1.0, 2.0), 0.5)) == clearly_above(timed(1.0, 2.0), 0.5)
     halves = str(Rule(halves=(Rule(needs=[exceeds(b, 0.0)]), Rule(needs=[at_most(b, 0.0)]))))
     assert halves == (
         "each half of the statement is judged by itself. The first: it holds if “B” is above 0; otherwise it is wrong. "

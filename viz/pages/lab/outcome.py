@@ -40,6 +40,7 @@ Chip = Literal["green", "orange", "red", "gray"]
 HEIGHT, IN_KEY = 220, 8  # pixels of a plot, and of each of its curves for the key above it
 MANY = 6  # figures of one kind, of which three stand in a row
 FAINT = "59"  # opacity of a range over the seeds
+UNITS = re.compile(r"(?<=\d) (?=(?:[mµ]?s|[kMG]B|nats|毫秒|微秒|秒|奈特)(?!\w)|%)")
 SPREAD = "\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}"
 LEAST = 1e-4  # below it a number is written with a power of ten
 SIZES: dict[str, Callable[[float], str]] = {"bytes": lambda count: bytes_text(round(count)), "s": seconds_text}
@@ -53,8 +54,8 @@ CHIPS: dict[Verdict, Chip] = {
 
 
 def words(value: int | float | str) -> str:
-    """A value or a sentence of an experiment in the language in use."""
-    return in_language(rounded(value))
+    """A value or a sentence of an experiment in the language in use; no line begins with a unit."""
+    return UNITS.sub("\N{NO-BREAK SPACE}", in_language(rounded(value)))
 
 
 def rounded(value: int | float | str) -> str:

@@ -115,7 +115,7 @@ def test_the_verdict_is_that_of_the_measurement(size: str, verdict: str) -> None
     assert "seeds: 5\u00a0s\u00a0±\u00a01\u00a0s (mean ± spread of 3 seeds)" in written
     assert "**More exactly:** masks" in written
     assert "**Rule:** It holds if “size” is above 5; otherwise it is wrong." in written
-    assert "0.5 s." in written
+    assert "0.5\u00a0s." in written
     assert "CPU \\*x\\* · float32 · 1 thread · time of this thread alone · products by MKL" in written
     header, arrays = sent(app, "statement_planted_0")
     assert np.allclose(arrays[1], [3, 4])
