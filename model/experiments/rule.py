@@ -336,7 +336,7 @@ class Rule:
         if self.halves:
             first, second = (half.text for half in self.halves)
             return say(
-                "each half of the statement is judged by itself. The first: {first}. The second: {second}",
+                "Each half of the statement is judged by itself. The first: {first} The second: {second}",
                 first=first,
                 second=second,
             )
@@ -344,27 +344,27 @@ class Rule:
             joined([each.text for each in conditions]) if conditions else ""
             for conditions in (self.given, self.needs, self.wants)
         )
-        parts = [say("it is judged only if {conditions}", conditions=given)] if given else []
+        parts = [say("It is judged only if {conditions}.", conditions=given)] if given else []
         if not wanted:
-            parts.append(say("it holds if {conditions}; otherwise it is wrong", conditions=needed))
+            parts.append(say("It holds if {conditions}; otherwise it is wrong.", conditions=needed))
         elif needed:
             parts.append(
-                say("it holds at least in part only if {conditions}; otherwise it is wrong", conditions=needed)
+                say("It holds at least in part only if {conditions}; otherwise it is wrong.", conditions=needed)
             )
-            parts.append(say("it holds in full only if {conditions}", conditions=wanted))
+            parts.append(say("It holds in full only if {conditions}.", conditions=wanted))
         else:
-            parts.append(say("it holds if {conditions}; otherwise only in part", conditions=wanted))
+            parts.append(say("It holds if {conditions}; otherwise only in part.", conditions=wanted))
         by_chance = [each for each in self.conditions if each.chance]
         if any(each.seeds is not None for each in by_chance):
-            open_ = say(
-                "it stays open with fewer than {seeds} seeds, or where these numbers leave it undecided", seeds=SEEDS
+            undecided = say(
+                "It stays open with fewer than {seeds} seeds, or where these numbers leave it undecided.", seeds=SEEDS
             )
-            parts.append(open_)
+            parts.append(undecided)
         elif by_chance:
-            parts.append(say("it stays open where these numbers leave it undecided"))
+            parts.append(say("It stays open where these numbers leave it undecided."))
         first, *rest = parts
         for each in rest:
-            first = say("{first}; {second}", first=first, second=each)
+            first = say("{sentence} {next}", sentence=first, next=each)
         return first
 
     def __str__(self) -> str:

@@ -105,7 +105,7 @@ def outcome(compared: Sequence[SpeedUpMeasurement], refused: Sequence[SpeedUp], 
     faster, slower, unsure = ([each for each in compared if each.quicker.met is kind] for kind in (True, False, None))
     rule = each_of(
         [each.quicker for each in compared],
-        say("it is more than 1 time as fast, even at the lower end of its interval"),
+        say("with it the model is quicker, even at the lower end of the interval"),
     )
     if len(compared) < due:
         rule = replace(rule, wants=[Condition(say("all are measured"), None)])

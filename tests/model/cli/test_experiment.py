@@ -79,7 +79,7 @@ def test_one_is_reported_with_its_numbers_and_figures(capsys: pytest.CaptureFixt
     assert main(["experiment", "planted", "--set", "size=2", "--seeds", "3", "--first-seed", "4"]) == 0
     written = capsys.readouterr().out
     assert written.startswith("3. it holds\n   it depends\n")
-    assert "wrong: size 2\nrule: it holds if “size” is above 5; otherwise it is wrong\n" in written
+    assert "wrong: size 2\nrule: It holds if “size” is above 5; otherwise it is wrong.\n" in written
     assert "seeds: 5 ± 1 s (3 seeds)" in written
     assert "curves:\nx,,y\n1,a,3\n2,a,4\n" in written
     assert 'table:\nname,value\n"one, two",7\n' in written
@@ -91,7 +91,7 @@ def test_all_are_a_table_and_one_that_fails_does_not_end_it(capsys: pytest.Captu
     header, _line, first, second = capsys.readouterr().out.splitlines()
     assert header == "| row | name | verdict | statement | reason | rule | seconds |"
     assert first.startswith(
-        "| 3 | planted | holds | it holds | size 8 | it holds if “size” is above 5; otherwise it is wrong | "
+        "| 3 | planted | holds | it holds | size 8 | It holds if “size” is above 5; otherwise it is wrong. | "
     )
     assert second == "| 4 | broken | not run | so | this cannot be measured \\| here |  |  |"
 

@@ -245,24 +245,24 @@ def test_a_rule_says_its_conditions_and_what_becomes_of_the_statement_without_th
     a, b = Quantity(say("loss of {arm}", arm="A"), (1.0,)), Quantity("B", (2.0,))
     rule = Rule(needs=[less(a, b)], wants=[~greater(a, b, Margin(share=0.1)), at_most(b, 3.0)], given=[exceeds(b, 0.0)])
     assert str(rule) == (
-        "it is judged only if “B” is above 0; it holds at least in part only if “loss of A” is below “B” by more than "
-        "twice the spread of the seeds; otherwise it is wrong; it holds in full only if “loss of A” is not above “B” "
-        "by more than 10 % and by more than twice the spread of the seeds, and “B” is at most 3; it stays open with "
-        "fewer than 3 seeds, or where these numbers leave it undecided"
+        "It is judged only if “B” is above 0. It holds at least in part only if “loss of A” is below “B” by more than "
+        "twice the spread of the seeds; otherwise it is wrong. It holds in full only if “loss of A” is not above “B” "
+        "by more than 10 % and by more than twice the spread of the seeds, and “B” is at most 3. It stays open with "
+        "fewer than 3 seeds, or where these numbers leave it undecided."
     )
-    assert str(Rule([~at_most(b, 3.0)])) == "it holds if “B” is above 3; otherwise it is wrong"
+    assert str(Rule([~at_most(b, 3.0)])) == "It holds if “B” is above 3; otherwise it is wrong."
     assert (~~clearly_above(timed(1.0, 2.0), 0.5)) == clearly_above(timed(1.0, 2.0), 0.5)
     halves = str(Rule(halves=(Rule(needs=[exceeds(b, 0.0)]), Rule(needs=[at_most(b, 0.0)]))))
     assert halves == (
-        "each half of the statement is judged by itself. The first: it holds if “B” is above 0; otherwise it is wrong. "
-        "The second: it holds if “B” is at most 0; otherwise it is wrong"
+        "Each half of the statement is judged by itself. The first: It holds if “B” is above 0; otherwise it is wrong. "
+        "The second: It holds if “B” is at most 0; otherwise it is wrong."
     )
     assert str(Rule([exceeds(b, 0.0) & (at_most(b, 0.0) | at_most(Quantity("C", (1.0,), "%"), 2.0))])) == (
-        "it holds if (“B” is above 0, and (“B” is at most 0, or “C” is at most 2\xa0%)); otherwise it is wrong"
+        "It holds if (“B” is above 0, and (“B” is at most 0, or “C” is at most 2\xa0%)); otherwise it is wrong."
     )
     assert str(each_of([clearly_above(timed(1.0, 2.0), 0.5)], say("each of them"))) == (
-        "it holds at least in part only if in one case at least: each of them; otherwise it is wrong; it holds in full "
-        "only if that is so in every case; it stays open where these numbers leave it undecided"
+        "It holds at least in part only if in one case at least: each of them; otherwise it is wrong. It holds in full "
+        "only if that is so in every case. It stays open where these numbers leave it undecided."
     )
 
 
@@ -272,7 +272,7 @@ def test_a_rule_may_ask_for_seeds_where_no_spread_is_taken(count: int, expected:
     assert rule.verdict is expected
     assert len(rule.remarks) == (expected is OPEN)
     assert str(rule) == (
-        "it is judged only if there are at least 3 seeds; it holds if “a” is at most 2; otherwise it is wrong"
+        "It is judged only if there are at least 3 seeds. It holds if “a” is at most 2; otherwise it is wrong."
     )
 
 

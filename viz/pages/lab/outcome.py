@@ -136,7 +136,7 @@ def verdict_findings(
         verdict=outcome.verdict,
         guess=guess,
         reason=sentence_case(stopped(words(outcome.reason))),
-        rule=sentence_case(stopped(words(outcome.rule.text))) if outcome.rule else "",
+        rule=stopped(words(outcome.rule.text)) if outcome.rule else "",
         truth="" if embedded else words(experiment.truth),
         machine="" if outcome.machine is None else machine_words(outcome.machine),
         going=going,
