@@ -137,10 +137,10 @@ def propose_pairs(here: Sequence[Subject]) -> None:
         return
     place = st.container(key="compare_pairs", gap="small")
     place.caption(_("Pairs that have tensors of one name and shape"))
-    for common, one, two in offered:
+    for number, (common, one, two) in enumerate(offered):
         row = place.container(horizontal=True, vertical_alignment="center")
         chosen = partial(st.session_state.update, {BEFORE: one, AFTER: two})
-        row.button(literal(f"{one} → {two}"), key=f"pair_{one}_{two}", on_click=chosen)
+        row.button(literal(f"{one} → {two}"), key=f"pair_{number}", on_click=chosen)
         row.caption(
             _("{common} of {all} tensors in both").format(common=common, all=len(tables[one] | tables[two])),
             width="content",
