@@ -155,9 +155,7 @@ def _act(act: dict[str, Any]) -> None:
     if what == "show":
         shown_model.show(name)
     elif what == "read":
-        st.session_state[Part.CHECKPOINT] = name
-        st.session_state[Part.SEGMENT] = "read"
-        session.address.set(Part.SEGMENT, "read")
+        session.address.set_choices({Part.CHECKPOINT: name, Part.SEGMENT: "read"})
     elif checkpoints.remove(session, name):
         shown_model.forget(session, name)
 
