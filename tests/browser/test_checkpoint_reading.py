@@ -122,7 +122,7 @@ def test_two_checkpoints_are_compared_and_their_traces_shown(visit, saved):
     page.get_by_role("button", name="Their traces on the same sentence").click()
     expect(page.get_by_role("radio", name="Logit lens")).to_be_checked()  # the answer by depth
     page.locator(".vitrine.heatmap[data-painted]").first.wait_for()
-    expect(page.get_by_text("pinned").first).to_be_visible()
+    page.get_by_role("button", name="● pinned").click()
     expect(page.get_by_text("reading-1").first).to_be_visible()
 
 
@@ -139,6 +139,10 @@ def test_a_phone_tells_the_moved_tensors_apart(visit, saved):
       return text.innerText === cell.title && text.scrollHeight <= text.clientHeight + 2;
     })"""
     eventually(page, lambda: names.evaluate_all(whole))
+    page.locator(".vitrine.tensors .scroll").evaluate("(list) => (list.scrollTop = list.scrollHeight)")
+    expect(names.filter(has_text="attention_block").first).to_be_visible()  # which takes three lines
+    eventually(page, lambda: names.evaluate_all(whole))
+    assert page.locator(".st-key-input_bar").bounding_box()["height"] <= 48  # with checks that fail, too
 
 
 @pytest.mark.slow

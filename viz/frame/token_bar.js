@@ -452,7 +452,8 @@ export default function ({ data: bytes, parentElement, setTriggerValue }) {
   root.merge = () => setTriggerValue("pieces", true);
   showPieces(root.querySelector(".pieces"), data.pieces, () => root.merge());
   root.act = (/** @type {string} */ name) => setTriggerValue("pin", name);
-  root.classList.toggle("crowded", Boolean(data.pin.pinned || data.changed.text));
+  const fails = data.check && data.check.passed !== true; // which takes more words
+  root.classList.toggle("crowded", Boolean(data.pin.pinned || data.changed.text || fails));
   showPin(root, data.pin, (name) => root.act(name));
   root.change = (/** @type {any} */ place) => setTriggerValue("change", place);
   showChanges(root.querySelector(".changes"), data.pin, (place) => root.change(place));

@@ -6,11 +6,12 @@ import { element, firstIn, newRoot, shorten, write } from "../../web/elements.js
 import { exact, percent, significant } from "../../web/numbers.js";
 
 const ROW = 26; // CSS pixels
-const TWO_LINES = 34; // of a row on a narrow screen
+const [LINE, AROUND] = [14, 6]; // of a row on a narrow screen, and what is free around its lines
 const OPENED = 24; // rows that are open at first
 const LONGEST = 160; // letters of a label; the rest stands in its title
-const NARROW = 640; // CSS pixels of a screen where a whole name stands in two lines
-const ENDING = 50; // letters that they hold
+const NARROW = 640; // CSS pixels of a screen where a whole name stands in several lines
+const [LEAST, MOST] = [2, 3]; // such lines
+const LETTERS = 24; // of a line
 const DEEPEST = 12; // steps of indentation
 const GROUP = -1; // instead of the number of a tensor
 const MERGED = -2; // a node that is written with its parent
@@ -243,15 +244,24 @@ function sortBy(root, column) {
 /** @param {any} root */
 function arrangeRows(root) {
   root.narrow = root.scroll.clientWidth <= NARROW;
-  root.row = root.narrow ? TWO_LINES : ROW;
-  root.style.setProperty("--row", `${root.row}px`);
   root.rows = rowsOf(root);
+  const lines = root.rows.some((/** @type {any} */ { whole }) => whole) ? longest(root.header) : LEAST;
+  root.row = root.narrow ? LINE * lines + AROUND : ROW;
+  root.style.setProperty("--row", `${root.row}px`);
+  root.style.setProperty("--lines", lines);
   root.at = Math.max(0, Math.min(root.at, root.rows.length - 1));
   root.plane.style.height = `${Math.max(1, root.rows.length) * root.row}px`;
   const height = Math.min(root.header.most, Math.max(4, root.rows.length)) * root.row + 30;
   if (!root.tall || root.tall < height) root.scroll.style.height = `${(root.tall = height)}px`; // it never shrinks while one searches
   root.scroll.setAttribute("aria-rowcount", root.rows.length + 1);
   drawRows(root);
+}
+
+// Lines of the name that takes most of them; counted once.
+/** @param {any} header */
+function longest(header) {
+  header.lines ??= header.names.reduce((/** @type {number} */ most, /** @type {string} */ name) => (most < MOST ? Math.max(most, linesOf(name)) : most), LEAST);
+  return Math.min(MOST, header.lines);
 }
 
 // The rows in view, each drawn into an element that is there already.
@@ -298,7 +308,26 @@ function act(root) {
 // On a narrow screen the end of a name says more than its beginning.
 /** @param {any} root @param {string} name */
 function wholeName(root, name) {
-  return !root.narrow || name.length <= ENDING ? labelText(name) : `…${labelText(name.slice(-ENDING))}`;
+  if (!root.narrow || linesOf(name) <= MOST) return labelText(name);
+  const parts = partsOf(name.slice(-MOST * LETTERS));
+  while (parts.length > 1 && linesOf(`…${parts.join("")}`) > MOST) parts.shift();
+  return `…${labelText(parts.join(""))}`;
+}
+
+// A name goes on in another line behind its dots and underscores.
+/** @param {string} name */
+const partsOf = (name) => name.split(/(?<=[._])/);
+
+// How many lines a name takes on a narrow screen: a part that has no room in one stands in the next.
+/** @param {string} name */
+function linesOf(name) {
+  let [lines, used] = [1, 0];
+  for (const { length } of partsOf(name)) {
+    if (used && used + length > LETTERS) [lines, used] = [lines + 1, 0];
+    lines += Math.ceil((used + length) / LETTERS) - 1;
+    used = (used + length) % LETTERS || LETTERS;
+  }
+  return lines;
 }
 
 /** @param {any} root @param {Root} line @param {number} at */
@@ -341,11 +370,10 @@ function drawLine(root, line, at) {
   });
 }
 
-// A name that may go on in another line behind its dots and underscores.
 /** @param {Element} node @param {string} name */
 function writeName(node, name) {
   if (node.textContent === name) return;
-  node.replaceChildren(...name.split(/(?<=[._])/).flatMap((part) => [part, element("wbr")]));
+  node.replaceChildren(...partsOf(name).flatMap((part) => [part, element("wbr")]));
 }
 
 /**
