@@ -20,7 +20,7 @@ OTHERS = {  # that are no texts of the application
     "Component Error",  # Streamlit's own
     "Selected 2. Run",  # a line of Streamlit's table
     "what it shows",  # a figure that a test makes
-    "Yes",  # a token that is typed
+    *("Yes", "attention_block"),  # a token that is typed, a part of the names of tensors
 }
 
 
