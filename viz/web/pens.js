@@ -192,7 +192,8 @@ export function svgPen(svg, look) {
   const pattern = { id: "masked", width: 6, height: 6, patternUnits: "userSpaceOnUse" };
   const tile = add(add(svg, "defs", {}), "pattern", pattern);
   add(tile, "rect", { width: 6, height: 6, fill: "#808080", "fill-opacity": 0.14 });
-  add(tile, "path", { d: "M0 6L6 0M-1 1L1 -1M5 7L7 5", stroke: "#808080", "stroke-opacity": 0.55 });
+  // Darker than on the screen: paper takes thin lines for less.
+  add(tile, "path", { d: "M0 6L6 0M-1 1L1 -1M5 7L7 5", stroke: "#808080", "stroke-opacity": 0.9 });
   add(svg, "rect", { width: "100%", height: "100%", fill: look.background });
   // SVG 1.1 has colours without opacity, and that apart.
   /** @param {string} use @param {string} colour */

@@ -3,10 +3,12 @@
 
 import { element, ending, labelled, newRoot, write } from "../../web/elements.js";
 import { FILES } from "../../web/plot.js";
-import { prose } from "../../web/prose.js";
+import { paragraph, prose } from "../../web/prose.js";
 
 const FRAME = { width: "1180px", height: "560px" }; // as in a window with a sidebar, a low one: figures are not high
 const WIDTH = 290; // of a figure, so that its 12 pixels are legible on a third of a sheet
+const WIDE = 860; // of one that has all the sheet's width
+const TALL = 2; // heights of a figure in widths, from which on it has that
 const LOOK = 400; // milliseconds between looks into a frame
 const STILL = 4; // such looks at the same figure until it is taken
 const PATIENCE = 90_000;
@@ -24,20 +26,31 @@ function figureIn(inside, window, name) {
   return (large.length ? large : roots).sort((one, other) => other.offsetWidth * other.offsetHeight - one.offsetWidth * one.offsetHeight)[0];
 }
 
-// SVG of a figure as it is in a narrow place.
-/** @param {any} root @returns {Promise<Blob | null>} */
-async function smallPicture(root) {
-  const width = root.width;
-  root.width = Math.min(width, WIDTH);
+// SVG of a figure as it is in a place of this width.
+/** @param {any} root @param {number} width @returns {Promise<Blob | null>} */
+async function pictureIn(root, width) {
+  const before = root.width;
+  root.width = Math.min(before, width);
   try {
     return await (root.files ?? FILES).SVG(root);
   } finally {
-    root.width = width;
+    root.width = before;
   }
 }
 
+// Picture of a figure on a third of a sheet; on all its width where there its parts would stand one below the other.
+/** @param {any} root @returns {Promise<{ address: string, wide: boolean }>} */
+async function picture(root) {
+  const small = /** @type {Blob} */ (await pictureIn(root, WIDTH));
+  const box = new DOMParser().parseFromString(await small.text(), "image/svg+xml").documentElement.getAttribute("viewBox") ?? "";
+  const [width, height] = box.split(" ").slice(2).map(Number);
+  const wide = height > TALL * width;
+  const chosen = wide ? /** @type {Blob} */ (await pictureIn(root, WIDE)) : small;
+  return { address: URL.createObjectURL(chosen), wide };
+}
+
 // A figure of a state, as an address of its picture; undefined where none comes.
-/** @param {string} address @param {string} name @returns {Promise<string | undefined>} */
+/** @param {string} address @param {string} name @returns {Promise<{ address: string, wide: boolean } | undefined>} */
 function drawn(address, name) {
   const frame = document.body.appendChild(element("iframe", "worksheet_source"));
   Object.assign(frame.style, FRAME);
@@ -57,9 +70,9 @@ function drawn(address, name) {
       still = now && now === stamp ? still + 1 : 0;
       stamp = now;
       if (root && still >= STILL) {
-        const picture = await smallPicture(root);
+        const drawing = await picture(root);
         frame.remove();
-        return done(URL.createObjectURL(/** @type {Blob} */ (picture)));
+        return done(drawing);
       }
       if (performance.now() - since > PATIENCE) {
         frame.remove();
@@ -81,14 +94,15 @@ async function showFigures({ figures, words }, sheet) {
     figure.append(caption, element("div", "awaited", words.drawing));
   }
   for (const [index, { address, name }] of figures.entries()) {
-    const picture = await drawn(address, name); // one after the other: each is a visit
+    const drawing = await drawn(address, name); // one after the other: each is a visit
     const place = row.children[index].querySelector(".awaited");
-    if (!picture) {
+    if (!drawing) {
       place.textContent = words.missing;
       continue;
     }
     const image = element("img");
-    image.src = picture;
+    image.src = drawing.address;
+    row.children[index].classList.toggle("wide", drawing.wide);
     image.alt = figures[index].title;
     place.replaceWith(image);
   }
@@ -99,10 +113,12 @@ async function showFigures({ figures, words }, sheet) {
 }
 
 /** @param {any} question @param {number} number */
-function questionOf({ question, options, text, step }, number) {
+function questionOf({ question, options, text, changes, paragraphs, step }, number) {
   const item = element("li");
   item.append(prose("b", question || step));
   if (text) item.append(element("div", "source", text));
+  if (changes) item.append(element("div", "changes", changes));
+  item.append(...paragraphs.map(paragraph));
   if (options.length) {
     const row = item.appendChild(element("div", "options"));
     for (const option of options) row.append(element("span", "option", `☐ ${option}`));

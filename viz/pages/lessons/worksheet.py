@@ -8,6 +8,7 @@ from urllib.parse import urlencode
 
 import streamlit as st
 
+from model.lessons.light import FIGURE
 from viz.components.registry import component
 from viz.i18n.catalogue import _, language
 from viz.i18n.errors import translate_error
@@ -15,12 +16,14 @@ from viz.i18n.format import as_sentence, page_name
 from viz.i18n.messages import in_language, labelled
 from viz.pages.lessons.question import alike, option_name
 from viz.pages.lessons.shelf import lesson_named
+from viz.pages.lessons.step_text import paragraphs_data
 from viz.pages.lessons.steps import Part, state_of
 from viz.state import shown_model
 from viz.state.session import Key
+from viz.state.what_if import change_name
 
 if TYPE_CHECKING:
-    from model.lessons.lesson import Lesson, Step
+    from model.lessons.lesson import Lesson, Paragraph, Step
     from model.lessons.questions import Answer, Question
     from model.lessons.state import State, Subject
 
@@ -58,7 +61,7 @@ def worksheet_data(lesson: Lesson, questions: list[dict[str, Any]]) -> dict[str,
         "figures": [
             {
                 "title": step.title,
-                "what": what_words(state_of_step),
+                "what": " · ".join(filter(None, (what_words(state_of_step), state_of_step.parameters.get("source")))),
                 "address": address(lesson, state_of_step),
                 "name": next((each.what for each in step.lights if each.kind == "figure"), ""),
             }
@@ -78,12 +81,34 @@ def worksheet_data(lesson: Lesson, questions: list[dict[str, Any]]) -> dict[str,
 
 
 def figures(lesson: Lesson) -> list[tuple[Step, State]]:
-    """At most three steps whose figures are printed, and their states: those that ask something come first."""
-    with_figure = [step for step in lesson.steps if step.state is not None and step.state.page != "lessons"]
+    """At most three steps whose figures are printed, and their states: those come first whose question is answered by
+    looking, then those that ask something else.
+    """
+    with_figure = [step for step in lesson.steps if step.state is not None and is_printed(step.state)]
     trained = [step for step in with_figure if step.state is not None and step.state.trained]
     possible = [step for step in with_figure if step not in trained[1:]]
-    chosen = sorted(possible, key=lambda step: step.question is None)[:FIGURES]
+    different = {figure_of(step): step for step in sorted(possible, key=rank, reverse=True)}  # the first of each stays
+    chosen = sorted(different.values(), key=rank)[:FIGURES]
     return [(step, step.state) for step in possible if step in chosen and step.state]
+
+
+def is_printed(state: State) -> bool:
+    """Whether a state has a figure for a sheet: the map of the whole model is too large, and a film is none."""
+    return state.page not in ("lessons", "map") and state.parameters.get("view") != "film"
+
+
+def rank(step: Step) -> int:
+    """Rank of a step among those whose figures are printed."""
+    if step.question is None:
+        return 2
+    return int(step.question.kind in ("change", "number"))
+
+
+def figure_of(step: Step) -> tuple[str, ...]:
+    """What a step's figure depends on: the page, its choices and texts."""
+    assert step.state is not None
+    choices = [f"{name}={value}" for name, value in step.state.parameters.items() if name not in ("query", "expert")]
+    return step.state.page, *choices, *(each.what for each in step.lights if each.kind == FIGURE)
 
 
 def what_words(state: State) -> str:
@@ -123,6 +148,8 @@ def question_of(lesson: Lesson, number: int) -> dict[str, Any] | None:
     record: dict[str, Any] = {
         "step": lesson.steps[number].title,
         "options": [],
+        "changes": "",
+        "paragraphs": [],
         "text": state.parameters.get("source", ""),
     }
     try:
@@ -130,9 +157,20 @@ def question_of(lesson: Lesson, number: int) -> dict[str, Any] | None:
         sentence, answer = wording(question, subject), question.answer(subject)
     except ValueError as error:
         return {**record, "question": "", "key": as_sentence(translate_error(error))}
+    if state.changes:
+        longest = subject.model.config.max_length
+        changes = [change_name(each, longest, subject.trace) for each in state.changes]
+        record["changes"] = in_language(labelled(_("The model is changed"), " · ".join(changes)))
+    if question.kind == "number":
+        record["paragraphs"] = paragraphs_data([each for each in lesson.steps[number].paragraphs if has_number(each)])
     options = [option_name(each) for each in answer.options] if len(answer.options) <= CHOICES else []
     words = in_language(sentence.replacing("▁", "·"))
     return {**record, "question": words, "options": options, "key": key_words(question, answer)}
+
+
+def has_number(paragraph: Paragraph) -> bool:
+    """True if a paragraph gives a number, which whoever has the paper alone needs."""
+    return any(sign.isdigit() for span in paragraph.spans for sign in span.content)
 
 
 def subject_of(lesson: Lesson, state: State) -> Subject:

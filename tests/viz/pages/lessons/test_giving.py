@@ -18,7 +18,7 @@ from tests.model.lessons.test_lesson import HEAD
 from viz.pages.lessons import worksheet
 from viz.pages.lessons.notes import notes_data
 from viz.pages.lessons.shelf import FOLDER, lesson_named
-from viz.pages.lessons.steps import Part
+from viz.pages.lessons.steps import Part, state_of
 from viz.state import training
 from viz.state.session import Key
 
@@ -168,7 +168,23 @@ def test_a_worksheet_has_at_most_three_figures_and_their_states():
     assert len(figures) == worksheet.FIGURES
     printed = worksheet.worksheet_data(lesson_named("attention-seen"), [])["figures"]
     assert all("model=eng-cmn" in each["address"] and "lesson" not in each["address"] for each in printed)
-    assert printed[0]["what"] == "cross-attention · head 6 of layer 3"
+    assert printed[0]["what"].startswith("cross-attention · head 6 of layer 3 · ")
+    addresses = [state.address for _step, state in worksheet.figures(lesson_named("experts"))]
+    assert not any(address.startswith("/map") for address in addresses)
+    assert sum("changes=" in address for address in addresses) == 1  # of the question that cannot be read elsewhere
+
+
+def test_a_question_on_paper_says_what_is_changed_in_the_model_and_the_numbers_that_it_needs():
+    lesson = lesson_named("experts")
+    numbers = [number for number, step in enumerate(lesson.steps) if step.question]
+    printed = {number: worksheet.question_of(lesson, number) for number in numbers}
+    changed = [number for number in numbers if printed[number]["changes"]]
+    assert changed == [number for number in numbers if state_of(lesson, number).changes]
+    assert "expert 3 removed" in printed[changed[0]]["changes"]
+    given = [number for number in numbers if printed[number]["paragraphs"]]
+    assert given == [number for number in numbers if lesson.steps[number].question.kind == "number"]
+    words = "".join(text for each in printed[given[0]]["paragraphs"] for text, _style in each["spans"])
+    assert all(number in words for number in ("122,368", "8,320"))
 
 
 def test_a_step_trains_its_model_and_the_end_of_the_lesson_frees_it(tmp_path, monkeypatch):
