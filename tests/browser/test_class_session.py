@@ -26,9 +26,9 @@ AT = """([x, y]) => {
 }"""
 
 
-def class_of(visit: Callable[..., Visit]) -> tuple[Page, Page]:
-    """A teacher on the page of attention, and one who has joined by the code."""
-    teacher, other = visit().open(), visit(viewport={"width": 1366, "height": 650})
+def class_of(visit: Callable[..., Visit], width: int = 1366, height: int = 650) -> tuple[Page, Page]:
+    """A teacher on the page of attention, and one who has joined by the code in a window of this size."""
+    teacher, other = visit().open(), visit(viewport={"width": width, "height": height})
     teacher.get_by_role("button", name="Menu").click()
     teacher.get_by_role("button", name="Begin a class session").click()
     expect(teacher.get_by_text("nobody follows yet")).to_be_visible()
@@ -124,3 +124,28 @@ def test_answers_grow_beside_the_question_names_are_text_and_nothing_is_left(vis
     expect(page.get_by_text("The class session has ended.")).to_be_visible()
     expect(page.locator(".class_strip")).to_have_count(0)
     expect(teacher.locator(".class_strip, .class_bars")).to_have_count(0)
+
+
+def test_who_follows_answers_and_takes_hints_beside_what_is_presented_with_the_pointer_on_the_same_head(visit):
+    """On a phone, where the lesson's panel stands in the place of the presented text."""
+    teacher, page = class_of(visit, width=390, height=844)
+    teacher.get_by_role("link", name="Lessons").click()
+    teacher.get_by_role("button", name="Attention, seen").click()
+    expect(page.get_by_role("button", name="Next step")).to_be_visible()
+    for _step in range(2):
+        teacher.get_by_role("button", name="Next step").click()
+        stands_still(teacher)
+    teacher.locator(".lesson_acts .present").click()
+    expect(page.locator(f"{SHOWN} .vitrine.heads")).to_be_visible()
+    expect(page.get_by_role("button", name="Next step")).to_be_hidden()
+    page.get_by_role("button", name="Hint").click()
+    expect(page.locator(".st-key-lesson_remarks")).to_contain_text("few strong cells")
+    page.locator(".st-key-lesson_question button").filter(has_text="3.8").click()
+    expect(page.locator(".st-key-lesson_remarks")).to_contain_text("Right")
+    teacher.keyboard.press("l")
+    head, same = (each.locator(f"{SHOWN} .head").nth(19) for each in (teacher, page))
+    box = head.bounding_box()
+    teacher.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    box = same.bounding_box()
+    page.wait_for_function(AT, arg=[box["x"] + box["width"] / 2, box["y"] + box["height"] / 2])
+    expect(page.get_by_text("You look around by yourself.")).to_have_count(0)

@@ -11,7 +11,7 @@ import { newPopover } from "../web/popover.js";
 const PRESSED = "button, a, input, select, textarea, label, [role]"; // controls of Streamlit's
 const PLACES = '.stMain, [data-testid="stSidebar"]';
 // What changes nothing that the teacher shows: this line, a guess, the language, the menu, explanations, what only opens.
-const ASIDE = '.st-key-class_line, .st-key-lesson_question, .st-key-heading, [class*="explanation"], summary, [data-testid="stSidebarHeader"]';
+const ASIDE = '.st-key-class_line, .st-key-lesson_question, .st-key-lesson_hint, .st-key-lesson_again, .st-key-heading, [class*="explanation"], summary, [data-testid="stSidebarHeader"]';
 
 /** @param {string} name @param {() => void} act */
 function button(name, act) {

@@ -5,7 +5,7 @@
 import { bus } from "../web/bus.js";
 import { element, write } from "../web/elements.js";
 import { area, figures, figureWith, inOrder, keepOrder, keyOf, mainFigure, namedFigure, rootIn } from "./figures.js";
-import { movePointer, pointAt, pointer, removePointer, togglePointer } from "./present_pointer.js";
+import { movePointer, placePointer, pointAt, pointer, removePointer, togglePointer } from "./present_pointer.js";
 import { showText } from "./present_text.js";
 import { uncoverPage } from "./sidebar.js";
 
@@ -111,6 +111,7 @@ function fit(figure, tries) {
       figure.style.marginTop = `${Math.max(0, (room - high) / 2) / factor}px`;
       delete figure.dataset.tooHigh;
       if (led && bus.screen) pointAt(bus.screen.pointer, shown);
+      else if (placePointer(shown)) tell();
       return;
     }
     if (high > room) figure.dataset.tooHigh = String(factor);
@@ -171,7 +172,7 @@ const observer = new MutationObserver(() => {
 bus.addEventListener("present", (/** @type {any} */ event) => present(figureWith(event.detail)));
 bus.addEventListener("lesson", () => {
   if (!bar) return;
-  showText(bus.lesson);
+  showText(bus.lesson, led);
   say("");
   settle();
 });
@@ -206,7 +207,7 @@ function begin() {
     part.addEventListener("click", () => own(act));
   }
   observer.observe(document.body, { childList: true, subtree: true });
-  showText(bus.lesson);
+  showText(bus.lesson, led);
 }
 
 // Whoever does something himself while he is led looks around alone.
@@ -239,8 +240,10 @@ export function follow(screen, since = performance.now()) {
     if (performance.now() - since < PATIENCE) seeking = Number(setTimeout(() => follow(screen, since), SETTLES));
     return;
   }
-  if (!bar) begin();
+  const before = led;
   led = true;
+  if (!bar) begin();
+  else if (!before) showText(bus.lesson, led);
   bar?.classList.add("led");
   if (figure !== shown) show(figure);
   page().toggleAttribute("data-blank", screen.blank);

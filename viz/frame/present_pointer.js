@@ -7,6 +7,7 @@ import { rootIn } from "./figures.js";
 let dot = null;
 /** @type {number[]} */
 let spot = []; // see spotAt
+let [mouseX, mouseY] = [0, 0]; // where the mouse was last
 
 export const pointer = () => spot;
 
@@ -27,8 +28,15 @@ export function removePointer() {
 export function movePointer({ clientX, clientY }, figure) {
   if (!dot) return false;
   dot.style.translate = `${clientX}px ${clientY}px`;
-  spot = spotAt(clientX, clientY, figure);
-  return true;
+  [mouseX, mouseY] = [clientX, clientY];
+  return placePointer(figure);
+}
+
+// The same place of the window is another one of another figure.
+/** @param {Element | null} figure */
+export function placePointer(figure) {
+  if (dot) spot = spotAt(mouseX, mouseY, figure);
+  return dot !== null;
 }
 
 // Where a pointer is in the presented figure, whatever the size of that is: in cells of a map, else in shares of what is under it: the
@@ -56,8 +64,9 @@ function areaOf(unit, figure) {
   const node = unit > 0 ? root?.querySelectorAll("button")[unit - 1] : unit === ALL ? figure : root?.canvas;
   if (!node) return undefined;
   const { left, top, width, height } = node.getBoundingClientRect();
+  if (!width || !height) return undefined;
   const [zoom, { place }] = [zoomOf(node), root ?? {}];
-  if (unit !== CELLS || !place?.wide) return { left, top, wide: width || 1, high: height || 1 };
+  if (unit !== CELLS || !place?.wide) return { left, top, wide: width, high: height };
   return { left: left + zoom * place.left, top: top + zoom * place.top, wide: zoom * place.wide, high: zoom * place.high };
 }
 

@@ -8,11 +8,12 @@ const HELD = "(max-width: 640px), (max-height: 500px)"; // in a hand, as in fram
 /** @type {HTMLElement | null} */
 let text = null;
 
-// The text as elements: what it says is never read as markup.
-/** @param {LessonStep} [lesson] none: it goes */
-export function showText(lesson) {
+// The text as elements: what it says is never read as markup. Who is led has the lesson's panel in its place, where questions are answered.
+/** @param {LessonStep} [lesson] none: it goes @param {boolean} [led] */
+export function showText(lesson, led = false) {
   document.documentElement.toggleAttribute("data-presenting-text", Boolean(lesson));
-  if (!lesson) {
+  document.documentElement.toggleAttribute("data-led", Boolean(lesson && led));
+  if (!lesson || led) {
     text?.remove();
     text = null;
     return;

@@ -24,5 +24,8 @@ export default function ({ data, parentElement }) {
     write(number, String(count));
   });
   write(root.sentence, sentence);
+  const total = bars.reduce((sum, { count }) => sum + count, 0);
+  if (total && !root.total) root.scrollIntoView({ block: "nearest" }); // the first answer
+  root.total = total;
   return ending(root);
 }

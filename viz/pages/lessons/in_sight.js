@@ -55,7 +55,7 @@ function scrollTo(figure, main, text) {
 
 // How much of the window's height the text covers: figures leave room for it.
 export function measureText() {
-  const presented = document.querySelector(".presented_text");
+  const presented = document.querySelector(".presented_text, [data-led] .st-key-lesson_panel");
   const text = /** @type {HTMLElement | null} */ (presented ?? document.querySelector(".st-key-lesson_panel"));
   const covered = text && matchMedia(presented ? PRESENTED : NARROW).matches ? innerHeight - text.getBoundingClientRect().top : 0;
   if (covered === (bus.covered ?? 0)) return;

@@ -21,7 +21,7 @@ from viz.pages.lessons.step_text import prose
 from viz.pages.lessons.steps import Part, state_of
 from viz.render.grouping import first_of
 from viz.state import training
-from viz.state.class_sessions import CLASS_SESSIONS, Answers
+from viz.state.class_sessions import CLASS_SESSIONS, Answers, seat_of
 from viz.state.session import Key, Session, current_session
 from viz.state.token_groups import merged
 
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 FINDABLE = ("cell", "step")  # kinds of question that a click in a figure answers; heads are chosen on the page
 MOST_EXPERTS = 8  # whose probabilities are said
+MOST_HEADS = 100  # of which one is chosen in a list
 
 
 @dataclass(frozen=True)
@@ -161,10 +162,25 @@ def _chosen_head(question: Question, answer: Answer, subject: Subject, key: str)
     layers, heads = subject.maps(question.attention or subject.attentions[-1])
     chosen = current_session().fit_selection(layers, heads, 1)
     place = chosen.layer * heads + chosen.head
+    if _follows() and layers * heads <= MOST_HEADS:  # whoever chooses one on the page looks around by himself
+        names = [f"{number // heads + 1}.{number % heads + 1}" for number in range(layers * heads)]
+        return st.pills(
+            _("Your guess"),
+            range(len(names)),
+            format_func=lambda place: literal(names[place]),
+            key=key,
+            label_visibility="collapsed",
+        )
     label = _("It is {head}").format(head=in_language(answer.options[place]))
     st.button(literal(label), key="lesson_pick", on_click=partial(st.session_state.__setitem__, key, place))
     value: int | None = st.session_state.get(key)
     return value
+
+
+def _follows() -> bool:
+    """True in a window that follows a teacher."""
+    seat = seat_of(current_session())
+    return seat is not None and seat.follows and not seat.teaches
 
 
 def _found_step(key: str) -> int | None:

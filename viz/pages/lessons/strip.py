@@ -67,6 +67,8 @@ def panel(session: Session, place: DeltaGenerator) -> None:
                 question = show_question(session, lesson, number, step.question)
         last = number == len(lesson.steps) - 1
         following = lesson_after(lesson) if last else None
+        if waiting:
+            st.caption(_("The model is being trained for this step; how far it is stands above the page."))
         if last and not question.is_open:
             st.markdown(end_words(following))
         row = st.container(key="lesson_steps", horizontal=True, vertical_alignment="center")
