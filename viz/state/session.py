@@ -410,21 +410,19 @@ def choice(options: Sequence[str], default: str, key: str) -> str:
     return str(wish) if wish in options else default
 
 
-def take_pending(key: str, default: object, options: Sequence[object] = ()) -> bool:
-    """Give a control, before it is drawn, what was chosen elsewhere; whether that was so, for then it gets no default.
+def take_pending(key: str, default: object, options: Sequence[object] = ()) -> None:
+    """Give a control, before it is drawn, what was chosen elsewhere.
 
     Not sooner: what a callback sets before it has all drawn again does not reach the browser.
     """
     address = current_session().address
     if key not in address.pending_choices:
-        return False
+        return
     value = address.pending_choices.pop(key)
     if key not in BOUND:
         value = address.get(key) or value  # a link may have come in between
-    if value is not None and options and value not in options:
-        return False
-    st.session_state[key] = default if value is None else value
-    return True
+    if value is None or not options or value in options:
+        st.session_state[key] = default if value is None else value
 
 
 def choose(
@@ -439,14 +437,14 @@ def choose(
 
     place: None while the buttons are hidden, where the choice stays what it was.
     """
-    was_pending = take_pending(key, default, options)
+    take_pending(key, default, options)
     if place is None:
         hidden = current_session().address.widget_values[key] = choice(options, default, key)
         return hidden
     chosen = place.segmented_control(
         label,
         options,
-        default=None if was_pending else choice(options, default, key),
+        default=choice(options, default, key),
         format_func=lambda option: in_language(words(option)),
         key=key,
         required=True,

@@ -85,10 +85,10 @@ def written(value: float) -> str:
 
 def number_field(place: DeltaGenerator, field: Field) -> list[float]:
     """The field, its slider, which moves the first number, and what is wrong. Gives no number while something is."""
-    was_pending = take_pending(field.key, field.default)
+    take_pending(field.key, field.default)
     place.text_input(
         field.label if field.most == 1 else _("{name} (several: a, b)").format(name=field.label),
-        "" if was_pending else field.default,
+        field.default,
         key=field.key,
         live="250ms",
         max_chars=MOST_LETTERS,

@@ -135,7 +135,7 @@ def choose_order(metrics: Sequence[str], place: DeltaGenerator) -> tuple[str, st
     picked = place.selectbox(
         _("Order"),
         options,
-        index=0 if was_pending else options.index(wish),
+        index=options.index(wish),
         key=Choice.ORDER,
         format_func=words.__getitem__,
         label_visibility="collapsed",
@@ -151,13 +151,13 @@ def choose_order(metrics: Sequence[str], place: DeltaGenerator) -> tuple[str, st
 def several(label: str, count: int, key: str) -> list[int]:
     """Some of so many layers or heads, counted from 0; none stands for all of them."""
     widget, picked_before = f"{key} {count}", asked_several(count, key)
-    if was_pending := current_session().address.take(key):
+    if current_session().address.take(key):
         st.session_state[widget] = picked_before
     picked = st.pills(
         label,
         list(range(count)),
         selection_mode="multi",
-        default=None if was_pending else picked_before,
+        default=picked_before,
         format_func=lambda number: str(number + 1),
         key=widget,
     )
@@ -181,12 +181,12 @@ def number(
     if place is None:
         return address_number(key, low)
     value = address_number(key, low)
-    if was_pending := current_session().address.take(key):
+    if current_session().address.take(key):
         st.session_state[key] = value if value is not None else low
     given = place.number_input(
         label,
         low,
-        value=None if was_pending else value,
+        value=value,
         step=0.05,
         key=key,
         placeholder="–",

@@ -37,13 +37,13 @@ def choose_subject(place: DeltaGenerator, label: str, key: str, default: str | N
         return None
     names = list(by_name)
     request = st.query_params.get(key)
-    was_pending = take_pending(key, default, list(by_name))
+    take_pending(key, default, names)
     before = st.session_state.get(key)
     none = default is None and request is None and before is None
     name = place.selectbox(
         label,
         names,
-        index=None if none else 0 if was_pending or default not in by_name else names.index(default),
+        index=names.index(default) if default in by_name else None if none else 0,
         key=key,
         placeholder=_("another checkpoint"),
         bind="query-params",

@@ -245,7 +245,8 @@ def choose_expert(place: Place, row: DeltaGenerator) -> None:
         choose(_("Expert"), options, OF_TOKEN, Part.EXPERT, name, row)
         return
     session = current_session()
-    if not take_pending(Part.EXPERT, OF_TOKEN, options) and Part.EXPERT not in st.session_state:
+    take_pending(Part.EXPERT, OF_TOKEN, options)
+    if Part.EXPERT not in st.session_state:
         st.session_state[Part.EXPERT] = choice(options, OF_TOKEN, Part.EXPERT)
     chosen = row.selectbox(
         _("Expert"), options, format_func=name, key=Part.EXPERT, label_visibility="collapsed", width=220

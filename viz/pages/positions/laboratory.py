@@ -119,10 +119,9 @@ def choose_code(settings: Settings, place: DeltaGenerator) -> int:
         return 0
     number = min(max(1, address_count(SHOWN) or 1), len(codes)) - 1
     label, names = _("Drawn alone"), [settings.name(code) for code in codes]
-    if was_pending := address.take(SHOWN):
+    if address.take(SHOWN):
         st.session_state[SHOWN] = number
-    first = 0 if was_pending else number
-    chosen = place.selectbox(label, range(len(codes)), first, format_func=names.__getitem__, key=SHOWN) or 0
+    chosen = place.selectbox(label, range(len(codes)), number, format_func=names.__getitem__, key=SHOWN) or 0
     if chosen or SHOWN in st.query_params:
         address.set(SHOWN, str(chosen + 1))
     return chosen
