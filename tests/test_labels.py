@@ -11,6 +11,7 @@ from functools import cache
 
 from tests.test_rooms import ROOT, files
 from tests.viz.i18n.test_catalogue import translations
+from viz.pages.lessons.shelf import BOX
 
 FINDERS = ("get_by_text", "get_by_label", "get_by_title", "get_by_placeholder")
 OTHERS = {  # that are no texts of the application
@@ -42,10 +43,11 @@ def labels(source: str) -> Iterator[tuple[int, str]]:
 
 @cache
 def application() -> tuple[str, set[str]]:
-    """Every text of the application in both languages, and what stands between the values of those that have some."""
+    """Every text of the application in both languages, its lessons' too, and what stands between values in one."""
     texts = [each for pair in translations().items() for each in pair]
+    lessons = [path.read_text(encoding="utf-8") for path in BOX.glob("*.md")]
     pieces = {piece.strip() for text in texts if "{" in text for piece in re.split(r"\{[^}]*\}", text)}
-    return "\n".join(texts), {each for each in pieces if re.search(r"\w.*\w.*\w.*\w|[一-鿿]", each)}
+    return "\n".join(texts + lessons), {each for each in pieces if re.search(r"\w.*\w.*\w.*\w|[一-鿿]", each)}
 
 
 def unknown(source: str) -> list[tuple[int, str]]:
