@@ -16,6 +16,7 @@ from viz.state.position_override import PositionSetting
 from viz.state.session import DEFAULT_SELECTION, Key, Selection, Session
 
 BEFORE = "lesson_before"  # in the session state
+FIELDS = (Key.SOURCE, Key.TARGET)
 
 
 @dataclass
@@ -23,11 +24,13 @@ class Before:
     """Model, texts, selection, changes, choices, positions and training of before. model: "" where a lesson came first
     of all.
 
-    typed: texts by their fields. run: key of the training that is paused meanwhile; "": none.
+    typed: texts by their fields. by_model: those of models that were not shown. run: key of the training
+    that is paused meanwhile; "": none.
     """
 
     model: str = ""
     typed: dict[str, str] = field(default_factory=dict)
+    by_model: dict[str, tuple[str, str]] = field(default_factory=dict)
     selection: Selection = field(default_factory=lambda: Selection(**DEFAULT_SELECTION))
     changes: tuple[AttentionChange, ...] = ()
     positions: dict[str, str | None] = field(default_factory=dict)
@@ -40,11 +43,12 @@ def remember(session: Session) -> None:
     if BEFORE in st.session_state:
         return
     with session.texts.lock:
-        typed = dict(session.texts.typed)
+        typed, others = dict(session.texts.typed), dict(session.texts.by_model)
     positions = {str(each): session.address.get(each) for each in PositionSetting}
     st.session_state[BEFORE] = Before(
         st.session_state.get(Key.MODEL, "") if session.runs else "",
         typed if session.runs else {},
+        others,
         replace(session.selection),
         tuple(session.what_if.changes),
         positions,
@@ -87,9 +91,15 @@ def give_back(session: Session, lesson_model: str) -> None:
         shown_model.let_go()
         shown_model.show(name)
     with session.texts.lock:
-        session.texts.by_model.pop(name, None)
-        session.texts.typed = dict(before.typed)
-        for key in (Key.SOURCE, Key.TARGET):
+        session.texts.by_model = dict(before.by_model)
+        given = session.texts.by_model.pop(name, None)
+        own = dict(before.typed)
+        if name != before.model and given is not None:  # the training of before is no more
+            own = {str(each): text for each, text in zip(FIELDS, given, strict=True)}
+        session.texts.typed = own
+        if session.traced_input is not None and session.model.name != name and Key.SOURCE in own:
+            session.texts.by_model[name] = own[Key.SOURCE], own.get(Key.TARGET, "")  # also one that it cannot read
+        for key in FIELDS:
             session.texts.edits[key] = session.texts.edits.get(key, 0) + 1
     selection = before.selection
     session.select(layer=selection.layer, head=selection.head, query=selection.query)

@@ -13,7 +13,7 @@ from model.inference.copies import with_weights
 from model.lessons.check import CHECKPOINTS
 from model.lessons.lesson import parse
 from model.training.demonstration import DEMONSTRATIONS, REVERSE
-from tests.app_reading import opened, sound, type_in
+from tests.app_reading import model_list, opened, sound, type_in
 from tests.model.lessons.test_lesson import HEAD
 from viz.pages.lessons import worksheet
 from viz.pages.lessons.notes import notes_data
@@ -46,6 +46,27 @@ def test_ones_own_text_and_choice_come_back_at_the_end_of_a_lesson():
     sound(app)
     assert session.traced[0] == OWN
     assert (session.selection.layer, session.selection.head, session.what_if.changes) == (1, 4, ())
+
+
+def test_ones_own_text_of_a_model_that_was_not_shown_comes_back_with_it_after_a_lesson():
+    """Typed for one model, put away by another one that cannot read it; the lesson shows the first."""
+    app = sound(opened("lessons", language="en"))
+    session = app.session_state[Key.SESSION]
+
+    def choose(name):
+        sound(model_list(app).set_value(name).run())
+        return session.traced[0]
+
+    typed = "一只狗。"
+    type_in(app, "source", OWN)
+    assert choose("reverse") != OWN
+    type_in(app, "source", typed)
+    app.button(key="open_causal-mask").click().run()
+    assert session.model.name == "eng-cmn"
+    assert session.traced[0] not in (OWN, typed)
+    sound(app.button(key="lesson_end").click().run())
+    assert (session.model.name, session.traced[0]) == ("reverse", typed)
+    assert choose("eng-cmn") == OWN
 
 
 def test_a_typed_text_stays_at_steps_of_the_same_model_and_texts_until_the_lessons_is_wanted(tmp_path, monkeypatch):
