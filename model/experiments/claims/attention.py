@@ -58,6 +58,12 @@ from model.runtime.random import seeded
 LAYER = Parameter("layer", say("layer that is drawn"), 1, 1, 200)
 HEAD = Parameter("head", say("head that is drawn"), 1, 1, 200)
 Row = tuple[str | float, ...]  # of a table
+KIND_NAMES: dict[Kind, Message] = {
+    "encoder-decoder": say("encoder-decoder"),
+    "encoder-only": say("encoder-only"),
+    "decoder-only": say("decoder-only"),
+    "recurrent": say("recurrent"),
+}
 PLAIN = ("scores", "scaled", "masked", "weights")  # maps of an attention that does nothing else
 
 
@@ -608,7 +614,7 @@ def find_kinds(request: Request, changes: Changes = unchanged) -> Outcome:
         fits = sees_ahead == (kind == "encoder-only") and crosses == (kind == "encoder-decoder")
         right.append(fits and after > 0)
         stacks = ", ".join(network.config.stacks)
-        rows.append((name, kind, stacks, say("yes") if crosses else say("no"), before, after))
+        rows.append((name, KIND_NAMES[kind], stacks, say("yes") if crosses else say("no"), before, after))
     rule = Rule([Condition(say("each model sees ahead, and has cross-attention, where its kind does"), all(right))])
     by_kind = {kind: numbers for _name, kind, _network, numbers in named[:3]}
     reason = say(
@@ -617,7 +623,7 @@ def find_kinds(request: Request, changes: Changes = unchanged) -> Outcome:
         encoder=by_kind["encoder-only"][0],
         decoder=by_kind["decoder-only"][0],
         name=model.name,
-        kind=model.kind,
+        kind=KIND_NAMES[model.kind],
         own=own[0],
     )
     columns = (
@@ -629,7 +635,8 @@ def find_kinds(request: Request, changes: Changes = unchanged) -> Outcome:
         say("change from it on"),
     )
     numbers = [
-        Quantity(say("change before the token, {kind}", kind=kind), (both[0],)) for kind, both in by_kind.items()
+        Quantity(say("change before the token, {kind}", kind=KIND_NAMES[kind]), (both[0],))
+        for kind, both in by_kind.items()
     ]
     return Outcome(rule, reason, numbers, [Table(say("Another token in the middle"), columns, rows)])
 
