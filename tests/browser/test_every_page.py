@@ -28,7 +28,7 @@ PLAIN, HOSTILE = "`a` $b$ **e**", " ".join(WORDS)
 PAGES = {
     "Map": ("model_map", 0),
     "Tokens and positions": ("heatmap chart chart chart", 0),
-    "Attention": ("heads stages panels heatmap", 0),
+    "Attention": ("heads stages heatmap panels", 0),
     "Masks": ("panels panels panels", 0),
     "Norms and residual": ("heatmap chart chart chart chart chart", 1),  # γ and β
     "Feed-forward": ("heatmap chart heatmap chart chart chart", 0),
