@@ -33,9 +33,13 @@ TIE = 0.05  # two candidates this near to each other, as a share of the better o
 SAME = 1e-4  # the share by which a number that nothing changed may differ
 MOST_OPTIONS = 8  # tokens or cells to choose among
 RANKED = 4  # tokens that may come next
-NAMES = ("kind", "of", "attention", "stack", "layer", "head", "query", "change", "most", "value", "tolerance", "hints")
+NAMES = (
+    *("kind", "of", "attention", "stack", "layer", "head", "query", "change", "most", "value", "tolerance", "beam"),
+    "hints",
+)
 CURVES = {"loss": "loss", "validation": "validation", "right": "exact match"}  # of a run, by what a step is asked of
 MEASURED = ("entropy", "loss", "translation")
+BEAMS = (2, 16)  # the narrowest and the widest that a question may ask about
 
 
 @dataclass(frozen=True)
@@ -46,7 +50,8 @@ class Question:
     comes next; "token": which token has the most of `of`, or the least; "number": `of` within `tolerance`; "head":
     which head of a kind has the largest metric `of`, or the smallest; "cell": the largest weight of a head; "expert":
     which expert of a layer of `stack` has the largest weight for a token; "step": the first step of the training at
-    which `of` is below `value`, or, of "right", not below. change: "unscaled",
+    which `of` is below `value`, or, of "right", not below; "search": whether a search of width `beam` ends with another
+    text than greedy decoding. change: "unscaled",
     "shuffled", or changes as in an address. base: changes of the step itself: `change` is asked beside
     these, whatever the reader has changed.
     hints: a nudge and a suggestion; the third is the answer.
@@ -65,6 +70,7 @@ class Question:
     most: bool = True
     value: float = 0.0
     tolerance: float = 0.1
+    beam: int = 0
 
     @classmethod
     def read(cls, record: Mapping[str, Any], state: State) -> Question:
@@ -97,6 +103,7 @@ class Question:
         if type(tolerance) not in (int, float) or not 0 < tolerance <= 1:
             raise InputError("tolerance ({value!r}) must be above 0 and at most 1", value=tolerance)
         _require_change(values["change"], values["kind"] == "change")
+        _require_beam(values.get("beam", 0), values["kind"] == "search")
         return cls(hints=(hints[0], hints[1]), base=state.changes, **values)
 
     @property
@@ -137,7 +144,7 @@ class Answer:
 
     options: to choose among; none where a number is asked for. measures: number behind each option, or the number
     itself. right: option that is right; None: the model does not decide, and nothing is scored. texts: what the model
-    writes without a change and with it.
+    writes without a change and with it, or by greedy decoding and by a search.
     """
 
     options: tuple[str, ...]
@@ -166,6 +173,17 @@ def _require_change(text: Any, needed: bool) -> None:
         raise InputError("change must be unscaled, shuffled, or changes as in an address, for the kind change alone")
     if text not in OTHER_CHANGES:
         read_changes(text)
+
+
+def _require_beam(beam: Any, needed: bool) -> None:
+    least, most = BEAMS
+    if type(beam) is not int or needed != (least <= beam <= most) or not (needed or beam == 0):
+        raise InputError(
+            "beam ({beam!r}) must be a whole number from {least} to {most}, for the kind search alone",
+            beam=beam,
+            least=least,
+            most=most,
+        )
 
 
 # Changes that no address has: they are made to a pass that a question asks about.
@@ -374,12 +392,7 @@ def _change(question: Question, subject: Subject) -> Answer:
 
 def _translation(question: Question, subject: Subject) -> Answer:
     """The text that the model writes for the source, without the change and with it."""
-    model = subject.model
-    if subject.target is None:
-        raise InputError("{name} does not translate", name=model.name)
-    text = model.source_tokenizer.decode(
-        [each for each in subject.source.ids if each not in model.source_tokenizer.special]
-    )
+    model, text = subject.model, _source_text(subject)
 
     def written(changes: Sequence[Intervention]) -> str:
         with intervening(model.network, changes):
@@ -388,6 +401,29 @@ def _translation(question: Question, subject: Subject) -> Answer:
     before, after = written(question.base), written((*question.base, *changes(question, subject)))
     options = (Message("it becomes another"), Message("it stays the same"))
     return Answer(options, (0.0, 0.0), int(before == after), texts=(before, after))
+
+
+def _source_text(subject: Subject) -> str:
+    """Text of the source.
+
+    Raises:
+        ValueError: the model does not translate.
+    """
+    model = subject.model
+    if subject.target is None:
+        raise InputError("{name} does not translate", name=model.name)
+    return model.source_tokenizer.decode(
+        [each for each in subject.source.ids if each not in model.source_tokenizer.special]
+    )
+
+
+def _search(question: Question, subject: Subject) -> Answer:
+    """The text that greedy decoding writes for the source, and that a beam search ends with."""
+    model, text = subject.model, _source_text(subject)
+    with intervening(model.network, question.base):
+        greedy, searched = model.generate(text).text, model.generate(text, beam=question.beam).text
+    options = (Message("with another sentence"), Message("with the same sentence"))
+    return Answer(options, (0.0, 0.0), int(greedy == searched), texts=(greedy, searched))
 
 
 def _step(question: Question, subject: Subject) -> Answer:
@@ -417,10 +453,11 @@ ANSWERS: dict[str, Callable[[Question, Subject], Answer]] = {
     "cell": _cell,
     "expert": _expert,
     "step": _step,
+    "search": _search,
 }
 # What a kind of question may be of.
 OF: dict[str, tuple[str, ...]] = {
-    **dict.fromkeys(("key", "next", "cell", "expert"), ("",)),
+    **dict.fromkeys(("key", "next", "cell", "expert", "search"), ("",)),
     "change": MEASURED,
     "token": ("length", "loss"),
     "number": (*MEASURED[:2], "parameters"),

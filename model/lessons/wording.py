@@ -48,6 +48,8 @@ def wording(question: Question, subject: Subject) -> Message:
         return Message("How large is {quantity}? (Right within {percent} %)", quantity=quantity, percent=percent)
     if kind == "step":
         return _step_wording(question)
+    if kind == "search":
+        return Message("How does a search with beam {beam} end, beside greedy decoding?", beam=question.beam)
     if kind == "token" and question.of == "loss":
         most = Message("After which token is the next one hardest to predict?")
         return most if question.most else Message("After which token is the next one easiest to predict?")

@@ -78,6 +78,7 @@ def test_on_a_phone_the_header_is_one_line_beside_the_button_of_the_sidebar(visi
     button = page.locator('[data-testid="stExpandSidebarButton"]')
     corner = button.bounding_box()
     assert corner["x"] + corner["width"] <= brief.bounding_box()["x"]
+    assert [text.bounding_box()["width"] > 30 for text in brief.locator(".text").all()] == [True, True]  # of both texts
     scroll(page, 600)
     assert corner["y"] + corner["height"] <= shown_height(page)
     assert button.evaluate_all(COVERED) == []

@@ -424,8 +424,16 @@ function showTokens(root, data) {
     write(note, data.notes[side]);
     note.title = data.notes[side];
   });
-  write(root.brief, data.texts.join(" → "));
+  writeBrief(root.brief, data.texts);
   root.classList.toggle("one", !data.target.length);
+}
+
+// The texts on one line: where it is short each of them is cut, and none left out.
+/** @param {Element} brief @param {string[]} texts */
+function writeBrief(brief, texts) {
+  const parts = texts.flatMap((text, index) => (index ? [" → ", text] : [text]));
+  shorten(brief, parts.length);
+  parts.forEach((part, index) => write(brief.children[index] ?? brief.appendChild(element("span", index % 2 ? "to" : "text")), part));
 }
 
 /** @param {Given} given */

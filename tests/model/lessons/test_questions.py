@@ -316,3 +316,18 @@ def test_experts_are_those_of_the_router_and_a_removed_one_is_not_there():
         asked.answer(elsewhere)
     with pytest.raises(InputError, match=r"decoder\.0\.expert\.9:remove removes an expert that experts lacks"):
         Subject.of(model, State("feed_forward", {"changes": "decoder.0.expert.9:remove"}))
+
+
+@pytest.mark.parametrize("text", ["The book on the table is mine.", "She bought a red car yesterday."])
+def test_a_search_is_answered_by_what_the_model_writes_in_both_ways(text, model):
+    state = State.read(f"/predictions?source={text}")
+    answer = Question.read({"kind": "search", "beam": 2, "hints": ["a", "b"]}, state).answer(Subject.of(model, state))
+    texts = model.generate(text).text, model.generate(text, beam=2).text
+    assert (answer.texts, answer.right) == (texts, int(texts[0] == texts[1]))
+    assert answer.right == int(text.startswith("She"))
+
+
+@pytest.mark.parametrize("record", [{"kind": "search"}, {"kind": "search", "beam": 99}, {"kind": "cell", "beam": 2}])
+def test_a_beam_is_of_a_search_alone(record):
+    with pytest.raises(ValueError, match=r"beam .* must be a whole number from 2 to 16"):
+        Question.read({**record, "hints": ["a", "b"]}, State.read("/predictions"))

@@ -258,6 +258,12 @@ def _numbers(question: Question, answer: Answer, words: str, guess: float | None
     if not answer.options:
         value = f"{answer.measures[0]:,.0f}" if question.counts else significant(answer.measures[0])
         return in_turn(words, _("It is {value}.").format(value=value))
+    if question.kind == "search":
+        greedy, searched = map(token_code, answer.texts)
+        if answer.texts[0] == answer.texts[1]:
+            return in_turn(words, _("Both write {text}").format(text=greedy))
+        both = _("Greedy decoding writes {greedy}, the search {searched}")
+        return in_turn(words, both.format(greedy=greedy, searched=searched))
     if question.of == "translation":
         before, after = map(token_code, answer.texts)
         if answer.texts[0] == answer.texts[1]:

@@ -21,7 +21,7 @@ function figureIn(inside, window, name) {
   if (views.get("lesson_training")?.parent.textContent.trim()) return undefined; // it is not at its step yet
   const all = [...views];
   const named = name ? all.filter(([key]) => key.startsWith(name)).sort(([one], [other]) => one.length - other.length).slice(0, 1) : [];
-  const roots = (named.length ? named : all).flatMap(([, { parent }]) => [...parent.querySelectorAll(".vitrine")]).filter((root) => root.shown && root.width && (root.files ?? FILES).SVG && root.canvas);
+  const roots = (named.length ? named : all).flatMap(([, { parent }]) => [...parent.querySelectorAll(".vitrine")]).filter((root) => root.shown && (root.width || root.offsetWidth) && (root.files ?? FILES).SVG && root.canvas);
   const large = roots.filter((root) => root.shown.header?.large);
   return (large.length ? large : roots).sort((one, other) => other.offsetWidth * other.offsetHeight - one.offsetWidth * one.offsetHeight)[0];
 }
@@ -30,7 +30,7 @@ function figureIn(inside, window, name) {
 /** @param {any} root @param {number} width @returns {Promise<Blob | null>} */
 async function pictureIn(root, width) {
   const before = root.width;
-  root.width = Math.min(before, width);
+  if (before) root.width = Math.min(before, width); // thumbnails are as wide as they stand there
   try {
     return await (root.files ?? FILES).SVG(root);
   } finally {

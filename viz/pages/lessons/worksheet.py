@@ -61,11 +61,11 @@ def worksheet_data(lesson: Lesson, questions: list[dict[str, Any]]) -> dict[str,
         "figures": [
             {
                 "title": step.title,
-                "what": " · ".join(filter(None, (what_words(state_of_step), state_of_step.parameters.get("source")))),
-                "address": address(lesson, state_of_step),
-                "name": next((each.what for each in step.lights if each.kind == "figure"), ""),
+                "what": " · ".join(filter(None, (what_words(step, state), state.parameters.get("source")))),
+                "address": address(lesson, state),
+                "name": figure_name(step),
             }
-            for step, state_of_step in figures(lesson)
+            for step, state in figures(lesson)
         ],
         "questions": questions,
         "words": {
@@ -84,12 +84,18 @@ def figures(lesson: Lesson) -> list[tuple[Step, State]]:
     """At most three steps whose figures are printed, and their states: those come first whose question is answered by
     looking, then those that ask something else.
     """
-    with_figure = [step for step in lesson.steps if step.state is not None and is_printed(step.state)]
-    trained = [step for step in with_figure if step.state is not None and step.state.trained]
-    possible = [step for step in with_figure if step not in trained[1:]]
-    different = {figure_of(step): step for step in sorted(possible, key=rank, reverse=True)}  # the first of each stays
+    states = [(step, state_of(lesson, number)) for number, step in enumerate(lesson.steps)]
+    with_figure = [(step, state) for step, state in states if (step.state or asks_head(step)) and is_printed(state)]
+    trained = [(step, state) for step, state in with_figure if state.trained]
+    possible = [each for each in with_figure if each not in trained[1:]]
+    different = {figure_of(*each): each for each in sorted(possible, key=rank, reverse=True)}  # the first of each stays
     chosen = sorted(different.values(), key=rank)[:FIGURES]
-    return [(step, step.state) for step in possible if step in chosen and step.state]
+    return [each for each in possible if each in chosen]
+
+
+def asks_head(step: Step) -> bool:
+    """True if a step asks for one of all heads, which its figure then has."""
+    return step.question is not None and step.question.kind == "head"
 
 
 def is_printed(state: State) -> bool:
@@ -97,24 +103,34 @@ def is_printed(state: State) -> bool:
     return state.page not in ("lessons", "map") and state.parameters.get("view") != "film"
 
 
-def rank(step: Step) -> int:
+def rank(figure: tuple[Step, State]) -> int:
     """Rank of a step among those whose figures are printed."""
+    step, _state = figure
     if step.question is None:
         return 2
     return int(step.question.kind in ("change", "number"))
 
 
-def figure_of(step: Step) -> tuple[str, ...]:
+def figure_of(step: Step, state: State) -> tuple[str, ...]:
     """What a step's figure depends on: the page, its choices and texts."""
-    assert step.state is not None
-    choices = [f"{name}={value}" for name, value in step.state.parameters.items() if name not in ("query", "expert")]
-    return step.state.page, *choices, *(each.what for each in step.lights if each.kind == FIGURE)
+    choices = [f"{name}={value}" for name, value in state.parameters.items() if name not in ("query", "expert")]
+    return state.page, *choices, figure_name(step)
 
 
-def what_words(state: State) -> str:
-    """What the figure of a state shows: its page and, of attention, the kind, layer and head."""
+def figure_name(step: Step) -> str:
+    """Beginning of the key of a step's figure: the one that it names, all heads where one is asked for; "": the page's
+    large one.
+    """
+    named = next((each.what for each in step.lights if each.kind == FIGURE), "")
+    return named or ("heads" if asks_head(step) else "")
+
+
+def what_words(step: Step, state: State) -> str:
+    """What the figure of a step shows: its page and, of attention, the kind, and the head, or that all are there."""
     if state.page != "attention":
         return page_name(state.page)
+    if asks_head(step):
+        return " · ".join(filter(None, [kind_words(state.parameters.get("attention", "")), _("all heads")]))
     layer, head = (state.number(name) or 0 for name in ("layer", "head"))
     of = _("head {head} of layer {layer}").format(head=head + 1, layer=layer + 1)
     return " · ".join(filter(None, [kind_words(state.parameters.get("attention", "")), of]))
@@ -195,7 +211,7 @@ def key_words(question: Question, answer: Answer) -> str:
     if answer.right is None:
         return _("The model does not decide it: no answer is wrong.")
     name = option_name(answer.options[answer.right])
-    if question.of == "translation":
+    if any(answer.texts):
         return in_language(labelled(name, " → ".join(dict.fromkeys(answer.texts))))
     numbers = alike(answer.measures)
     if question.kind == "change":

@@ -190,6 +190,11 @@ def test_a_worksheet_has_at_most_three_figures_and_their_states():
     printed = worksheet.worksheet_data(lesson_named("attention-seen"), [])["figures"]
     assert all("model=eng-cmn" in each["address"] and "lesson" not in each["address"] for each in printed)
     assert printed[0]["what"].startswith("cross-attention · head 6 of layer 3 · ")
+    of_heads = [each["what"] for each in printed if each["name"] == "heads"]  # of which one is asked for
+    assert [each.partition(" · She")[0] for each in of_heads] == [
+        "cross-attention · all heads",
+        "self-attention of the encoder · all heads",
+    ]
     addresses = [state.address for _step, state in worksheet.figures(lesson_named("experts"))]
     assert not any(address.startswith("/map") for address in addresses)
     assert sum("changes=" in address for address in addresses) == 1  # of the question that cannot be read elsewhere

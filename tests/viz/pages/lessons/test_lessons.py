@@ -94,7 +94,7 @@ def test_a_lesson_is_opened_guessed_and_left():
 
 def test_sliders_are_those_of_a_step_there_and_back():
     """They alone may write their parameters of the address."""
-    app = sound(opened("predictions", lesson="decoding", step="5", language="en"))
+    app = sound(opened("predictions", lesson="decoding", step="6", language="en"))
     assert (app.slider(key="temperature").value, app.slider(key="top_p").value) == (1.0, 1.0)
     assert not [each for each in app.caption if "was written for" in each.value]  # the step itself opens another model
     sound(app.button(key="lesson_next").click().run())
