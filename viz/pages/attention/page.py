@@ -85,8 +85,12 @@ def page(model: TextModel) -> Views:
         figure = st.container(key="heads_chosen")
         beside = st.container()
         explain(Part.EXPLANATION, model.network, wish, below)
-        data, numbers = expander(Part.DATA, _("Data")), expander(Part.METRICS, _("Data: every head"))
         places = importance_places(steps, beside) if below == "importance" else None
+    under_heads, under_figure = st.columns(2, gap="medium")
+    with under_heads:
+        numbers = expander(Part.METRICS, _("Data: every head"))
+    with under_figure:
+        data = expander(Part.DATA, _("Data"))
     others = expander(Part.BERTVIZ, "BertViz")
     heads_of = partial(maps_now, wish)
 
