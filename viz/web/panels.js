@@ -113,6 +113,9 @@ function arrangePanels(header, width, ratio, measure) {
   const whole = (length) => (length * ratio < SMALL ? length : Math.floor(length * ratio) / ratio);
   const lines = linesOf(header, width, measure);
   const columnsOf = Math.max(...lines.map((line) => line.length));
+  /** @param {number} index */
+  const labelled = (index) => 24 + Math.max(0, ...panels[index].rows.labels.map((label) => measure(shortened(label))));
+  const first = width < PHONE ? 0 : Math.max(0, ...lines.map(([index]) => labelled(index))); // below each other, first panels begin alike
   /** @type {PanelPlace[]} */
   const places = [];
   let top = 0;
@@ -122,7 +125,7 @@ function arrangePanels(header, width, ratio, measure) {
       const { rows, columns } = panels[index];
       const named = at === 0 || !sameLabels(rows, panels[line[at - 1]].rows);
       const names = { rows: rows.labels.map(shortened), columns: columns.labels.map(shortened) };
-      return { index, names, named, left: named ? 24 + Math.max(0, ...names.rows.map(measure)) : 0, count: [rows.labels.length, columns.labels.length] };
+      return { index, names, named, left: named ? Math.max(at ? 0 : first, labelled(index)) : 0, count: [rows.labels.length, columns.labels.length] };
     });
     const used = shapes.reduce((sum, { left }) => sum + left, 0) + GAP * (columnsOf - 1);
     const room = Math.max(20, (width - used) / columnsOf);
