@@ -31,10 +31,12 @@ class Alignment:
 
     places: for each token of this version its place in the other, −1 where it was inserted.
     deleted: places of the other version that this one no longer has.
+    replaced: places of this version at which the other has another token.
     """
 
     places: list[int]
     deleted: list[int]
+    replaced: tuple[int, ...] = ()
 
     @property
     def inserted(self) -> list[int]:
@@ -42,25 +44,34 @@ class Alignment:
         return [place for place, other in enumerate(self.places) if other < 0]
 
 
-def align(tokens: Sequence[str], others: Sequence[str]) -> Alignment:
-    """Alignment by the longest common runs of two token sequences (Ratcliff and Metzener, 1988, as in difflib)."""
+def align(tokens: Sequence[str], others: Sequence[str], replaced: bool = False) -> Alignment:
+    """Alignment by the longest common runs of two token sequences (Ratcliff and Metzener, 1988, as in difflib).
+
+    replaced: tokens in the place of as many others are their counterparts, one by one.
+    """
     places = [-1] * len(tokens)
-    for first, other, size in SequenceMatcher(None, tokens, others, autojunk=False).get_matching_blocks():
-        places[first : first + size] = range(other, other + size)
+    changed: list[int] = []
+    for act, first, end, other, last in SequenceMatcher(None, tokens, others, autojunk=False).get_opcodes():
+        pairs = replaced and act == "replace" and end - first == last - other
+        if act == "equal" or pairs:
+            places[first:end] = range(other, last)
+            changed += range(first, end) if pairs else ()
     matches = set(places)
-    return Alignment(places, [place for place in range(len(others)) if place not in matches])
+    deleted = [place for place in range(len(others)) if place not in matches]
+    return Alignment(places, deleted, tuple(changed))
 
 
 class Comparison:
     """A trace beside the pinned one, whose quantities are moved to this trace's tokens.
 
-    same_words: whether both models predict the tokens of one vocabulary; else no logit has a counterpart.
+    same_words: whether both models predict the tokens of one vocabulary; else no logit has a counterpart, and no token
+    takes the place of another.
     """
 
     def __init__(self, trace: Trace, pinned: Trace, same_words: bool = True) -> None:
         self.trace, self.pinned, self.same_words = trace, pinned, same_words
-        self.source = align(trace.source_tokens, pinned.source_tokens)
-        self.target = align(trace.target_tokens, pinned.target_tokens)
+        self.source = align(trace.source_tokens, pinned.source_tokens, same_words)
+        self.target = align(trace.target_tokens, pinned.target_tokens, same_words)
         self._stacks: dict[str, Alignment] = {}
 
     def counterpart(self, name: str) -> Tensor | None:
@@ -126,7 +137,7 @@ class Comparison:
         """Alignments of the rows of the quantity of this name, and of its columns if it is a map."""
         stack = "encoder." if name.startswith("encoder.") else "decoder."
         if stack not in self._stacks:  # a decoder reads the source in a model of one stack, the target in one of two
-            self._stacks[stack] = align(self.trace.tokens_of(stack), self.pinned.tokens_of(stack))
+            self._stacks[stack] = align(self.trace.tokens_of(stack), self.pinned.tokens_of(stack), self.same_words)
         queries = self._stacks[stack]
         keys = self.source if ".cross_attention." in name else queries
         return (keys if name.rpartition(".")[2] in OF_KEYS else queries), keys
@@ -137,22 +148,34 @@ class Comparison:
             return [(-2, rows), (-1, columns)]
         return [(-1 if tensor.dim() == 1 else -2, rows)]
 
+    def row_changes(self, path: str) -> Float[Tensor, "head query"] | None:
+        """½ Σ|w − w′| of every query of an attention, weight on inserted and deleted keys in full; NaN at queries that
+        the pinned trace lacks. None where that has no such weights.
+        """
+        name = f"{path}.weights"
+        other = self.counterpart(name)
+        if other is None:
+            return None
+        own = self.trace[name].float()
+        distance = (own - other.float()).abs().nansum(-1)
+        queries, keys = self.alignments(name)
+        inserted = own[..., keys.inserted].sum(-1)
+        deleted = moved(self.pinned[name].float()[..., keys.deleted].sum(-1), queries.places, -1)
+        return (distance + inserted + deleted) / 2
+
     def _heads(self, *kinds: AttentionKind) -> list[tuple[object, ...]]:
         rows: list[tuple[object, ...]] = []
         for kind in kinds:
             for layer, path in enumerate(self.trace.attention_paths(kind)):
-                name = f"{path}.weights"
-                other = self.counterpart(name)
-                if other is None:
+                changes = self.row_changes(path)
+                if changes is None:
                     continue
-                distance = (self.trace[name].float() - other.float()).abs().nansum(-1)
-                queries, keys = self.alignments(name)
-                inserted = self.trace[name].float()[..., keys.inserted].sum(-1)
-                deleted = moved(self.pinned[name].float()[..., keys.deleted].sum(-1), queries.places, -1)
-                common = [place for place, other_place in enumerate(queries.places) if other_place >= 0]
+                common = [
+                    place for place, other in enumerate(self.alignments(f"{path}.weights")[0].places) if other >= 0
+                ]
                 if common:
-                    changes = ((distance + inserted + deleted) / 2)[:, common].mean(dim=-1)
-                    rows += [("head", path, layer, head, None, change) for head, change in enumerate(changes.tolist())]
+                    means = changes[:, common].mean(dim=-1).tolist()
+                    rows += [("head", path, layer, head, None, change) for head, change in enumerate(means)]
         return rows
 
     def _residuals(self) -> list[tuple[object, ...]]:

@@ -324,17 +324,18 @@ function showPin(root, { pinned, differing, comparable, words }, act) {
   panel.firstElementChild.replaceChildren(name, newButton(words.release, () => act("release")));
 }
 
-// The largest changes of each kind; a click on one selects it.
-/** @param {Root} parent @param {PinHeader} header @param {(act: any) => void} act */
-function showChanges(parent, { pinned, changes, words }, act) {
+// The largest changes of each kind; a click on one closes the list and opens the page that shows it.
+/** @param {Root} parent @param {PinHeader} header @param {(act: any) => void} act @param {() => void} close */
+function showChanges(parent, { pinned, changes, words }, act, close) {
   /** @param {any} given @param {string} unit */
-  const item = ({ label, value, exact, act: place, token }, unit) => {
+  const item = ({ label, value, exact, act: place, token, opens }, unit) => {
     const made = element("button", "change");
     made.type = "button";
-    made.title = labelled(unit, exact);
+    made.title = `${opens} · ${labelled(unit, exact)}`;
     made.append(element("bdi", "label", shown(label)), element("span", "muted", value));
     made.addEventListener("click", () => {
       bus.sought = performance.now(); // the plot that shows it comes into view
+      close();
       act(place);
     });
     if (token) {
@@ -464,7 +465,7 @@ export default function ({ data: bytes, parentElement, setTriggerValue }) {
   root.classList.toggle("crowded", Boolean(data.pin.pinned || data.changed.text || fails));
   showPin(root, data.pin, (name) => root.act(name));
   root.change = (/** @type {any} */ place) => setTriggerValue("change", place);
-  showChanges(root.querySelector(".changes"), data.pin, (place) => root.change(place));
+  showChanges(root.querySelector(".changes"), data.pin, (place) => root.change(place), () => root.pinned.panel.hidePopover());
   fitLine(root);
   return ending(root);
 }

@@ -10,9 +10,18 @@ from viz.components.registry import component, pack
 from viz.components.view import Answer, PackedView, View, live
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
-from viz.i18n.format import attention_name, check_explanation, check_name, in_turn, significant
+from viz.i18n.format import (
+    attention_name,
+    check_explanation,
+    check_name,
+    in_turn,
+    page_name,
+    significant,
+    significant_alike,
+)
 from viz.i18n.messages import in_language
 from viz.i18n.names import PARTS, quantity_title
+from viz.state.opened_page import open_page
 from viz.state.session import Key, Session, current_session
 from viz.state.texts import model_and_text, write_source
 from viz.state.token_groups import merged, run_of, text_groups, turn
@@ -44,8 +53,8 @@ def token_bar(session: Session, later: bool = False) -> View:
     shows those of the input before in grey.
 
     A click on a token is answered with {side, position}, on a guess with {number, token}, on the pin's buttons with
-    "keep", "release", "values" or "differences", on one of the largest changes with what it selects; that on `pieces`
-    shows those of a word as one, or apart.
+    "keep", "release", "values" or "differences", on one of the largest changes with the page that it opens and what it
+    selects; that on `pieces` shows those of a word as one, or apart.
     """
     from model.text.tokenizer import Tokens
 
@@ -266,11 +275,10 @@ def on_pieces(_clicked: bool) -> None:
 
 
 def on_change(act: dict[str, Any]) -> None:
-    """A click on one of the largest changes selects it."""
+    """A click on one of the largest changes opens the page that shows it, at its layer, head and token."""
     session = current_session()
     session.select(**{name: act[name] for name in ("layer", "head", "query") if act.get(name) is not None})
-    if act.get("attention"):
-        session.address.set_choices({Key.KIND: act["attention"]})
+    open_page(act["page"], act["choices"])
 
 
 def on_restore(_clicked: bool) -> None:
@@ -371,19 +379,20 @@ def _alignment(alignment: Alignment, labels: list[str], runs: Pieces | None) -> 
     one is new where one of its tokens is.
     """
     places = list(enumerate(alignment.places))
-    before = [max((mine + 1 for mine, other in places if 0 <= other < place), default=0) for place in alignment.deleted]
-    inserted = alignment.inserted
+    gone = sorted([*alignment.deleted, *(alignment.places[place] for place in alignment.replaced)])
+    before = [max((mine + 1 for mine, other in places if 0 <= other < place), default=0) for place in gone]
+    inserted = sorted([*alignment.inserted, *alignment.replaced])
     if runs is not None:
         at = [*runs.run_of, len(runs)]
         before, inserted = [at[token] for token in before], sorted({at[token] for token in inserted})
-    deleted = [{"label": labels[place], "before": at} for place, at in zip(alignment.deleted, before, strict=True)]
+    deleted = [{"label": labels[place], "before": at} for place, at in zip(gone, before, strict=True)]
     return {"inserted": inserted, "deleted": deleted}
 
 
 def _changes(session: Session, comparison: Comparison) -> list[dict[str, Any]]:
-    """A list a kind: its title, its unit, and the largest changes with what a click on them selects."""
+    """A list a kind: its title, its unit, and the largest changes with what a click on them opens."""
     titles = {
-        "head": (_("heads"), _("mean total variation of a query's weights, 0 to 1")),
+        "head": (_("heads"), _("share of a query's weight that moved, the mean, 0 to 1")),
         "layer": (_("layers"), _("change of the residual stream, relative to its norm")),
         "position": (_("positions"), _("change of the last residual stream, relative to its norm")),
         "prediction": (_("predictions"), _("KL divergence from the pinned prediction, in nats")),
@@ -393,29 +402,38 @@ def _changes(session: Session, comparison: Comparison) -> list[dict[str, Any]]:
     for kind, (title, unit) in titles.items():
         rows = table[(table["kind"] == kind) & (table["change"] > 0)].head(LISTED).to_dict("records")
         if rows:
-            items = [_item(session, comparison, row) for row in rows]
+            values = significant_alike(*(row["change"] for row in rows))
+            items = [_item(session, comparison, *each) for each in zip(rows, values, strict=True)]
             lists.append({"title": title, "unit": unit, "items": items})
     return lists
 
 
-def _item(session: Session, comparison: Comparison, row: dict[str, Any]) -> dict[str, Any]:
+def _item(session: Session, comparison: Comparison, row: dict[str, Any], value: str) -> dict[str, Any]:
     trace, name = comparison.trace, str(row["name"])
     parts = name.split(".")
-    act: dict[str, Any] = {}
+    act: dict[str, Any] = {"page": "residual", "choices": {"residual_view": "stream"}}
+    if trace.target_tokens:
+        act["choices"]["stack"] = parts[0]
     side = ""
     if row["kind"] == "head":
         block = parts[3].removesuffix("_attention")
         kind = "encoder" if parts[0] == "encoder" else KINDS[block]
-        act = {"attention": kind, "layer": int(row["layer"]), "head": int(row["head"])}
-        label = f"{attention_name(kind)} {row['layer'] + 1}.{row['head'] + 1}"
+        layer, head = int(row["layer"]), int(row["head"])
+        act = {"page": "attention", "choices": {Key.KIND: kind}, "layer": layer, "head": head}
+        if (changes := comparison.row_changes(name)) is not None:  # the row that moved most, for there it is seen
+            act["query"] = int(changes[head].nan_to_num(-1.0).argmax())
+        label = f"{attention_name(kind)} {layer + 1}.{head + 1}"
     elif row["kind"] == "layer":
-        act = {"layer": int(row["layer"])}
+        act["layer"] = int(row["layer"])
         stack, block = (in_language(PARTS[part]) for part in (parts[0], parts[3]))
         label = f"{stack} {row['layer'] + 1} · {block}"
     else:
         place = int(row["position"])
-        act = {"query": place}
+        act["query"] = place
+        if row["kind"] == "prediction":
+            act |= {"page": "predictions", "choices": {}}
         label = trace.tokens_of(name)[place]
         side = "target" if trace.tokens_of(name) is trace.target_tokens else "source"
-    token = {"side": side, "position": run_of(session, side, act["query"])} if "query" in act else None
-    return {"label": label, "value": significant(row["change"]), "exact": row["change"], "act": act, "token": token}
+    token = {"side": side, "position": run_of(session, side, act["query"])} if side else None
+    opens = _("Open: {page}").format(page=page_name(act["page"]))
+    return {"label": label, "value": value, "exact": row["change"], "act": act, "token": token, "opens": opens}

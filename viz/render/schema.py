@@ -205,6 +205,7 @@ class BlockHeader(TypedDict):
     layer: int | None
     note: str
     flow: float | None
+    moved: list[float] | None
     lines: list[list[str]]
     open: str
 
@@ -595,6 +596,7 @@ class ChangeItem(TypedDict):
     exact: float
     act: Any
     token: TokenPlace | None
+    opens: str
 
 
 class ChangesHeader(TypedDict):

@@ -253,6 +253,7 @@ interface BlockHeader {
   layer: number | null;
   note: string;
   flow: number | null;
+  moved: number[] | null;
   lines: string[][];
   open: string;
 }
@@ -705,6 +706,7 @@ interface ChangeItem {
   exact: number;
   act: any;
   token: TokenPlace | null;
+  opens: string;
 }
 
 interface ChangesHeader {

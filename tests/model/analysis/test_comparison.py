@@ -32,6 +32,13 @@ def test_tokens_are_aligned(tokens, others, places, deleted):
     assert alignment.inserted == [place for place, other in enumerate(places) if other < 0]
 
 
+def test_tokens_in_the_place_of_as_many_others_are_their_counterparts():
+    alignment = align("she bought a blue car".split(), "she bought a red car today".split(), replaced=True)
+    assert (alignment.places, alignment.deleted, alignment.replaced) == ([0, 1, 2, 3, 4], [5], (3,))
+    assert align("a big cat".split(), "a cat".split(), replaced=True).replaced == ()
+    assert align("two new words".split(), "one".split(), replaced=True).places == [-1, -1, -1]
+
+
 def test_a_trace_does_not_differ_from_itself(model):
     trace = model.trace("The cat sees.", "我")
     comparison = Comparison(trace, trace)

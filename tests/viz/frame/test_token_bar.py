@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+import viz.frame.token_bar
 from model.analysis.checks import Check
 from model.capture.interventions import Causal
 from tests.test_app_kinds import write
@@ -118,7 +119,14 @@ def test_the_pins_buttons_keep_it_let_it_go_and_choose_what_the_views_show(sessi
     assert (session.pin, session.differing, sent(session)["pin"]["pinned"]) == (None, False, None)
 
 
-def test_one_of_the_largest_changes_is_selected(session):
+def test_one_of_the_largest_changes_opens_what_it_names(session, monkeypatch):
+    opened = []
+
+    def record(page: str, choices: dict[str, str]) -> None:
+        opened.append(page)
+        session.address.set_choices(choices)
+
+    monkeypatch.setattr(viz.frame.token_bar, "open_page", record)
     session.keep()
     session.trace_input(session.model, OTHER, "")
     lists = {each["title"]: each["items"] for each in sent(session)["pin"]["changes"]}
@@ -127,7 +135,8 @@ def test_one_of_the_largest_changes_is_selected(session):
         assert [each["exact"] for each in items] == sorted((each["exact"] for each in items), reverse=True)
     for item in lists["heads"]:
         click(session, "change", item["act"])
-        kind, layer, head = (item["act"][name] for name in ("attention", "layer", "head"))
+        kind, layer, head = (item["act"]["choices"][Key.KIND], item["act"]["layer"], item["act"]["head"])
+        assert (opened[-1], item["opens"]) == ("attention", "Open: Attention")
         assert item["label"].endswith(f"{layer + 1}.{head + 1}")
         assert (session.selection.layer, session.selection.head) == (layer, head)
         assert session.address.pending_choices[Key.KIND] == said(session, Key.KIND) == kind
@@ -135,9 +144,11 @@ def test_one_of_the_largest_changes_is_selected(session):
     for item in lists["layers"]:
         click(session, "change", item["act"])
         assert session.selection.layer == item["act"]["layer"]
+        assert (opened[-1], said(session, "residual_view")) == ("residual", "stream")
     for item in (*lists["positions"], *lists["predictions"]):
         click(session, "change", item["act"])
         assert session.selection.query == item["token"]["position"]
+        assert opened[-1] == ("predictions" if item in lists["predictions"] else "residual")
         assert sent(session)[item["token"]["side"]][session.selection.query]["label"] == item["label"]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import colorsys
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -33,7 +33,15 @@ from viz.pages.attention.head_grid import (
     power_of_ten,
     top_values,
 )
-from viz.pages.attention.text import about_map, combination_title, finding, log_sentence, metric_name, quantity_name
+from viz.pages.attention.text import (
+    about_map,
+    changed_finding,
+    combination_title,
+    finding,
+    log_sentence,
+    metric_name,
+    quantity_name,
+)
 from viz.pages.attention.view import HeadImage, HeadMaps, metrics
 from viz.state.session import Selection
 from viz.ui.parts import frame_of
@@ -189,13 +197,13 @@ def _heading(
         sentences.append(Message("each cell is the largest of {rows} × {columns}", rows=block[0], columns=block[1]))
     if floor is not None:
         sentences.append(log_sentence(floor, head_maps.differing))
-    if head_maps.differing and bool(drawn.cells.isnan().any()):
-        sentences.append(Message("hatched: a token that the pinned text does not have"))
+    sentences += _pin_sentences(head_maps, drawn)
     at = head_maps.runs.row_of(chosen.query)
     row = drawn.own[at]
     strongest = int(row.argmax())
     query, key = word(head_maps.row_labels[at]), word(head_maps.column_labels[strongest])
-    title = finding("weight" if wish.combination == "rollout" else wish.quantity, query, key, float(row[strongest]))
+    quantity = "weight" if wish.combination == "rollout" else wish.quantity
+    title = finding(quantity, query, key, float(row[strongest]))
     notes: list[str] = []
     if wish.combination == "maximum" and wish.quantity == Quantity.WEIGHT and head_maps.maps.small and heads:
         notes.append(Message("head {head}", head=_head_of(head_maps, heads, at, strongest)))
@@ -203,7 +211,13 @@ def _heading(
         title = Message("{query}: not a number", query=query)
     if wish.combination == "average" and wish.quantity == Quantity.WEIGHT and not head_maps.differing:
         notes.append(_column_means(head_maps, drawn))
-    if head_maps.comparison is not None:
+    changes = drawn.cells[at].abs().nan_to_num(-1.0)
+    most = int(changes.argmax())
+    if head_maps.differing and drawn.pinned is not None and float(changes[most]) > 0:
+        pair = float(drawn.pinned[at, most]), float(row[most])
+        title = changed_finding(quantity, query, word(head_maps.column_labels[most]), *pair)
+        notes += _moved(head_maps, chosen)
+    elif head_maps.comparison is not None:
         before = math.nan if drawn.pinned is None else float(drawn.pinned[at, strongest])
         value = "–" if math.isnan(before) else significant(before)
         notes.append(Message("pinned: {value}", value=value))
@@ -231,6 +245,54 @@ def _heading(
         title,
         code_of(head_maps, chosen),
     )
+
+
+MOST_NAMED = 3  # tokens that are named
+
+
+def _pin_sentences(head_maps: HeadMaps, drawn: HeadImage) -> list[Message]:
+    """Sentences on tokens that only one of both texts has, where differences are drawn."""
+    comparison = head_maps.comparison
+    if not head_maps.differing or comparison is None or drawn.pinned is None:
+        return []
+    sentences: list[Message] = []
+    pairs: list[str] = []
+    gone: list[str] = []
+    path, traces = _path(head_maps), (comparison.trace, comparison.pinned)
+    queries, keys = comparison.alignments(path)
+    texts = [(queries, [each.tokens_of(path) for each in traces])]
+    if head_maps.wish.kind == "cross":
+        texts.insert(0, (keys, [each.source_tokens for each in traces]))
+    for alignment, (own, before) in texts:
+        pairs += [f"{word(before[alignment.places[place]])} → {word(own[place])}" for place in alignment.replaced]
+        gone += [word(before[place]) for place in alignment.deleted]
+    if pairs:
+        sentences.append(Message("compared at one place: {pairs}", pairs=_some(pairs)))
+    if bool(drawn.cells.isnan().any()):
+        sentences.append(Message("hatched: a token that the pinned text does not have"))
+    if gone:
+        sentences.append(Message("not drawn: {tokens}, pinned only", tokens=_some(gone)))
+    return sentences
+
+
+def _some(words: Sequence[str]) -> str:
+    return ", ".join(words[:MOST_NAMED]) + (" …" if len(words) > MOST_NAMED else "")
+
+
+def _path(head_maps: HeadMaps) -> str:
+    return f"{head_maps.maps.paths[0]}.weights"
+
+
+def _moved(head_maps: HeadMaps, chosen: Selection) -> list[str]:
+    """How much of the chosen head's weight moved, as in the list of the largest changes."""
+    wish, comparison = head_maps.wish, head_maps.comparison
+    if comparison is None or wish.combination != "head" or wish.quantity != Quantity.WEIGHT:
+        return []
+    changes = comparison.row_changes(head_maps.maps.paths[chosen.layer])
+    if changes is None:
+        return []
+    share = significant(float(changes[chosen.head].nanmean()))
+    return [Message("{share} of this head's weight moved, the mean of its queries", share=share)]
 
 
 def code_of(head_maps: HeadMaps, chosen: Selection) -> str | None:

@@ -21,7 +21,7 @@ from model.runtime import cancellation
 from viz.figures.axis import Axis
 from viz.figures.figure import Caption
 from viz.figures.head_grid import HeadGrid
-from viz.i18n.format import significant
+from viz.i18n.format import significant, significant_alike
 from viz.i18n.messages import joined
 from viz.i18n.names import side_title
 from viz.pages.attention.text import (
@@ -211,8 +211,9 @@ def most_changed(head_maps: HeadMaps) -> str:
     order = np.argsort(-changes, axis=None, kind="stable")[:MOST_CHANGED]
     places = [divmod(int(place), changes.shape[1]) for place in order]
     moved = [(layer, head, float(changes[layer, head])) for layer, head in places if changes[layer, head] > 0]
-    heads = [f"{layer + 1}.{head + 1} ({significant(change)})" for layer, head, change in moved]
-    return Message("most changed: {heads}", heads=", ".join(heads)) if heads else ""
+    numbers = significant_alike(*(change for _layer, _head, change in moved))
+    heads = [f"{layer + 1}.{head + 1} ({each})" for (layer, head, _change), each in zip(moved, numbers, strict=True)]
+    return Message("most changed: {heads} of their weight", heads=", ".join(heads)) if heads else ""
 
 
 # Every head as a thumbnail, in as many cells as a thumbnail can show, and one number of each.

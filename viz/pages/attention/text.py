@@ -18,7 +18,7 @@ from model.message import Message
 from model.network.transformer import Network
 from viz.figures.figure import About
 from viz.i18n.catalogue import _
-from viz.i18n.format import significant
+from viz.i18n.format import significant, significant_alike
 from viz.i18n.messages import joined
 from viz.pages.attention.view import HeadMaps, HeadSettings
 from viz.state.session import Selection
@@ -356,6 +356,16 @@ def finding(quantity: str, query: str, key: str, value: float) -> Message:
     if quantity == Quantity.WEIGHT:
         return Message("{query} looks at {key}: {weight}", query=query, key=key, weight=value_text)
     return Message("{key} gives most to {query}: {length}", query=query, key=key, length=value_text)
+
+
+def changed_finding(quantity: str, query: str, key: str, before: float, now: float) -> Message:
+    """Where a query's weight, or what a key gives to it, has changed most since the pin."""
+    old, new = significant_alike(before, now)
+    if quantity != Quantity.WEIGHT:
+        return Message("{key} gives {query} {new}, pinned {old}", query=query, key=key, new=new, old=old)
+    if now >= before:
+        return Message("{query} looks more at {key}: {new}, pinned {old}", query=query, key=key, new=new, old=old)
+    return Message("{query} looks less at {key}: {new}, pinned {old}", query=query, key=key, new=new, old=old)
 
 
 def below_name(name: str) -> str:

@@ -94,6 +94,7 @@ def describe(block: Block, model: TextModel, pictures: Pictures, changes: Said) 
         "layer": block.layer,
         "note": note,
         "flow": None if math.isnan(flow) else flow,
+        "moved": pictures.moved(block),
         "lines": facts + changes,
         "open": Message("Open: {page}", page=page_title(PAGES[block.kind])),
     }
@@ -230,8 +231,8 @@ def most_changed(comparison: Comparison) -> str:
 def units_of_change() -> Message:
     """Sentence on what these numbers are, as in the list of the largest changes."""
     return Message(
-        "of a head: mean total variation of its weights, 0 to 1; of a token: change of its last vector, relative to "
-        "its norm"
+        "of a head: share of its weight that moved, mean of its queries; of a token: change of its last vector, "
+        "relative to its norm"
     )
 
 
@@ -321,6 +322,7 @@ def words(differing: bool) -> dict[str, Any]:
         "mark": Message("pinned"),
         "moved": Message("as thick as the vectors there changed"),
         "movedHead": Message("the stronger, the more of a head's weight moved"),
+        "same": Message("as pinned"),
         "layer": Message("layer {number}"),
         "head": Message("head"),
         "more": Message("{count} more"),

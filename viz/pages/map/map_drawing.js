@@ -52,16 +52,11 @@ function largestLevels(levels, [maps, rows, columns]) {
   });
 }
 
-// How much of each head's weight moved, 0 to 1: its mean total variation, of levels that are differences up to `top`.
-/** @param {Numbers} levels @param {number[]} numbers @param {number} top */
-export function movedWeights(levels, [maps, rows, columns], top) {
-  return Array.from({ length: maps }, (_, map) => {
-    let sum = 0;
-    for (let cell = map * rows * columns; cell < (map + 1) * rows * columns; cell++) {
-      if (levels[cell] && levels[cell] <= LEVELS) sum += Math.abs((2 * (levels[cell] - 1)) / (LEVELS - 1) - 1);
-    }
-    return (top * sum) / 2 / rows;
-  });
+// Of each part of a picture of differences, whether nothing differs: no colour would say it.
+/** @param {Numbers} levels @param {number[]} numbers */
+function sameParts(levels, [parts, rows, columns]) {
+  const of = (/** @type {number} */ part) => [...levels.slice(part * rows * columns, (part + 1) * rows * columns)];
+  return Array.from({ length: parts }, (_, part) => of(part).every((level) => level === LEVELS / 2));
 }
 
 // The cells of level 0 of a map as a hatched picture; null if there are none. Heads share it, and layers mostly.
@@ -104,8 +99,8 @@ export function paintPictures(header, before, look) {
     const colours = paletteOf(scaleOf, look).pixels;
     const tops = attention && scale === "largest" && !signed ? largestLevels(values, shape) : Array(shape[0]).fill(LEVELS - 1);
     const canvas = mapsPicture(before?.[number]?.canvas ?? element("canvas"), values, shape, colours, tops);
-    const moved = differing && attention ? movedWeights(values, shape, header.top) : null;
-    return { canvas, shape, values, moved, hatched: hatchPicture(values, shape[1], shape[2], masks) };
+    const same = differing && vectors ? sameParts(values, shape) : [];
+    return { canvas, shape, values, same, hatched: hatchPicture(values, shape[1], shape[2], masks) };
   });
 }
 
@@ -347,7 +342,7 @@ function drawItem(pen, item, view) {
       pen.frame(tx, ty, size + 1, size + 1, { faint: true });
       if (picture.hatched) pen.picture(picture.hatched, [0, 0, picture.hatched.width, picture.hatched.height], tx, ty, size, size);
       if (picture.canvas) pen.picture(picture.canvas, [head * columns, 0, columns, rows], tx, ty, size, size);
-      const share = picture.moved && view.most ? picture.moved[head] / view.most : 0;
+      const share = block.moved && view.most ? block.moved[head] / view.most : 0;
       if (share > SEEN) pen.line([[tx, ty], [tx + size, ty], [tx + size, ty + size], [tx, ty + size], [tx, ty - 1]], { colour: ofPin(pen, share), width: 2.5 });
       drawLit(pen, view, number, [tx, ty, size], picture.shape);
     });
@@ -366,7 +361,9 @@ function drawItem(pen, item, view) {
       const at = left + part * (each + 22);
       if (part) pen.text("+", at - 11, y + title + 14, { align: "center" });
       pen.frame(at, y + title, each + 1, 29, { faint: true });
+      if (picture.hatched) pen.picture(picture.hatched, [0, 0, picture.hatched.width, picture.hatched.height], at, y + title, each, 28);
       pen.picture(picture.canvas, [part * columns, 0, columns, rows], at, y + title, each, 28);
+      if (picture.same[part]) pen.text(header.words.same, at + each / 2, y + title + 14, { align: "center" });
     }
   } else if (block.kind === "output") {
     drawGuesses(pen, header.predictions, item);
@@ -386,7 +383,7 @@ function drawTokens(pen, { chips }, { lit, chosen }) {
 /** @param {Pen} pen @param {any} place @param {any} shown */
 export function drawMap(pen, place, shown) {
   const { header } = shown;
-  const view = { ...shown, most: Math.max(0, ...shown.pictures.flatMap((/** @type {any} */ { moved }) => moved ?? [])) };
+  const view = { ...shown, most: Math.max(0, ...header.blocks.flatMap((/** @type {BlockHeader} */ { moved }) => moved ?? [])) };
   const layers = [];
   for (const stack of place.stacks) {
     for (const layer of new Set(stack.rows.map((/** @type {any} */ row) => row.layer).filter((/** @type {number} */ layer) => layer !== null))) {

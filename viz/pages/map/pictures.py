@@ -97,6 +97,21 @@ class Pictures:
         largest = max((_largest(maps) for maps in self._maps.values()), default=LEAST)
         return largest if largest > LEAST else 1.0
 
+    def moved(self, block: Block) -> list[float] | None:
+        """How much of each head's weight moved, as the list of the largest changes says; None where nothing is
+        compared, or this has no heads.
+        """
+        if self.reference is None or "attention" not in block.kind:
+            return None
+        return self._moved.get(block.path)
+
+    @cached_property
+    def _moved(self) -> dict[str, list[float]]:
+        assert self.reference is not None
+        table = self.reference.changes
+        heads = table[table["kind"] == "head"].sort_values("head")
+        return {str(path): rows["change"].tolist() for path, rows in heads.groupby("name")}
+
     def lines(self, block: Block) -> list[Tensor]:
         """Mean and deviation of what a norm reads, at each position; then those of the pinned trace."""
         names = [f"{block.path}.{name}" for name in ("mean", "std")]

@@ -135,6 +135,10 @@ def test_a_pin_adds_what_changed_most_and_differences(small, tmp_path):
     assert finding.startswith(f"Most changed: {kind} {most['layer'] + 1}.{most['head'] + 1} ({number}) and the token ")
     described = model_map(inputs, pictures).model
     assert described["differing"]
+    moved = {block["moved"] and max(block["moved"]): block["name"] for block in described["blocks"]}
+    assert moved.pop(None)  # a norm has no heads
+    assert max(moved) == pytest.approx(most["change"])  # the strongest frame is the head of the heading
+    assert f"layer {most['layer'] + 1}" in str(moved[max(moved)])
     assert described["top"] < 1
     wide = open_checkpoint(write_small(tmp_path / "wide", seed=3, d_ff=8, n_heads=4, d_model=32))
     inputs = looking(wide, TEXT, "。", pinned=(small, TEXT, "。")).inputs
