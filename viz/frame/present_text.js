@@ -5,6 +5,8 @@ import { paragraph, prose } from "../web/prose.js";
 
 const HELD = "(max-width: 640px), (max-height: 500px)"; // in a hand, as in frame.css: a text is not read from the last row
 
+const LOW = "(max-height: 760px)"; // smaller type is read from nearer, text below the edge is not read at all
+
 /** @type {HTMLElement | null} */
 let text = null;
 
@@ -21,15 +23,25 @@ export function showText(lesson, led = false) {
   text ??= document.body.appendChild(element("div", "presented_text"));
   const said = element("div", "said");
   text.replaceChildren(said);
-  said.append(element("h2", "title", lesson.title), ...lesson.paragraphs.map(paragraph));
-  if (lesson.question) text.appendChild(prose("p", lesson.question)).className = "question";
+  const asides = lesson.asides.map((each) => element("p", "aside", each));
+  said.append(element("h2", "title", lesson.title), ...asides, ...lesson.paragraphs.map(paragraph));
+  if (lesson.question) text.appendChild(questionOf(lesson));
   const markMore = () => said.classList.toggle("more", said.scrollTop + said.clientHeight < said.scrollHeight - 2);
   said.addEventListener("scroll", markMore, { passive: true });
   said.scrollTo(0, 0);
   said.tabIndex = 0; // it scrolls, and the question stays
-  const [most, least] = matchMedia(HELD).matches ? [19, 16] : [30, 24];
+  const [most, least] = matchMedia(HELD).matches ? [19, 16] : [30, matchMedia(LOW).matches ? 18 : 24];
   fewer(text, most, least);
   markMore();
+}
+
+// The question with what there is to choose.
+/** @param {LessonStep} lesson */
+function questionOf({ question, options }) {
+  const asked = element("div", "question");
+  asked.append(prose("p", question));
+  if (options.length) asked.appendChild(element("p", "options")).append(...options.map((each) => element("span", "", each)));
+  return asked;
 }
 
 // Type of this many pixels, or of fewer, until the text fits.

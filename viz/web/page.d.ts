@@ -193,6 +193,9 @@ interface LessonStep {
   count: number;
   title: string;
   question: string;
+  options: string[];
+  /** What is not as in the lesson's text. */
+  asides: string[];
   /** Beginnings of keys of the figure that it is about, see in_sight.py. */
   figures: string[];
   place: string;

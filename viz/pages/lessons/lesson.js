@@ -118,7 +118,8 @@ export default function ({ data, parentElement, setTriggerValue }) {
   const same = before?.step === data.step && before?.lesson === data.lesson;
   if (!same) showStep(lesson);
   else if (before.remarks !== data.remarks) setTimeout(showRemarks, REMARKED);
-  if (before?.step !== data.step || before?.lesson !== data.lesson || before?.question !== data.question) {
+  const parts = (/** @type {any} */ given) => JSON.stringify([given?.lesson, given?.step, given?.question, given?.asides]);
+  if (parts(before) !== parts(data)) {
     bus.dispatchEvent(new Event("lesson"));
     root.tell();
   }

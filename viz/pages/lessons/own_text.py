@@ -84,14 +84,20 @@ def _of_other_steps(lesson: Lesson, state: State) -> Texts | None:
     return own[-1] if own else None
 
 
+def note(session: Session, lesson: Lesson, state: State) -> str:
+    """Sentence that says that the visitor's own text is there; "" where it is the lesson's."""
+    if session.traced_input is None or _typed(session, lesson, state) is None:
+        return ""
+    return _("Here is your own text: the questions are about it, the numbers of the step about the lesson's.")
+
+
 def line(session: Session, lesson: Lesson, state: State) -> None:
     """Line that says whose text is there, with the way to the other: the lesson's, or the one that was typed at steps
     with another text; none where nothing was typed.
     """
     if session.traced_input is None:
         return
-    if _typed(session, lesson, state) is not None:
-        words = _("Here is your own text: the questions are about it, the numbers of the step about the lesson's.")
+    if words := note(session, lesson, state):
         label, act = _("Lesson's text"), partial(give_back, lesson, state)
     elif (own := _of_other_steps(lesson, state)) is not None:
         words = _("This step has a text of its own.")

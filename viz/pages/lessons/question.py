@@ -41,7 +41,8 @@ class QuestionView:
     """Question as it stands in the panel. words: as it is asked; "" where it cannot be. place: of its answer, once that
     is shown. remarks: number of remarks on it, hints and what is said to a guess. is_open: nothing was answered yet.
     hint: act of the button for the next one; None: nothing is left to find. shows_answer: that is the last one.
-    again: act of the button that opens the question again; None: there is still something to find.
+    again: act of the button that opens the question again; None: there is still something to find. options: of which
+    one is pressed, as they are written.
     """
 
     words: str = ""
@@ -51,6 +52,7 @@ class QuestionView:
     hint: Callable[[], None] | None = None
     shows_answer: bool = False
     again: Callable[[], None] | None = None
+    options: tuple[str, ...] = ()
 
 
 def show_question(session: Session, lesson: Lesson, number: int, question: Question) -> QuestionView:
@@ -107,7 +109,8 @@ def show_question(session: Session, lesson: Lesson, number: int, question: Quest
     act = partial(known.hints.update, {number: hints + 1}) if offered else None
     place = light_of(question, answer, subject) if hints == HINTS else None
     again = None if offered else partial(known.forget_guess, number, key)
-    return QuestionView(words, place, hints + (not is_open), is_open, act, hints == HINTS - 1, again)
+    options = () if question.kind == "head" else tuple(map(option_name, answer.options))
+    return QuestionView(words, place, hints + (not is_open), is_open, act, hints == HINTS - 1, again, options)
 
 
 def light_of(question: Question, answer: Answer, subject: Subject) -> Light | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ from streamlit.delta_generator import DeltaGenerator
 from viz.components.registry import component
 from viz.i18n.catalogue import _
 from viz.i18n.format import literal
+from viz.i18n.messages import in_language, labelled
 from viz.pages.lessons import before, own_text, trained_state
 from viz.pages.lessons.in_sight import figures_of
 from viz.pages.lessons.page_choices import HIDE
@@ -21,6 +23,7 @@ from viz.pages.lessons.shelf import lesson_after, lesson_named
 from viz.pages.lessons.step_text import markdown, paragraphs_data
 from viz.pages.lessons.steps import Part, close, number_of, open_step, state_of
 from viz.state.session import Session
+from viz.state.what_if import note
 from viz.ui.link import link_words, on_code, wanted_code
 
 if TYPE_CHECKING:
@@ -90,7 +93,7 @@ def panel(session: Session, place: DeltaGenerator) -> None:
             st.caption(words)
         acts = {"go": partial(on_go, lesson), "code": partial(on_code, Part.ACTS), "place": on_place}
         changes = {f"on_{name}_change": act for name, act in acts.items()}
-        _lesson(data=step_data(lesson, number, question), key=Part.ACTS, **changes)
+        _lesson(data=step_data(lesson, number, question, asides(session, lesson, number)), key=Part.ACTS, **changes)
     before.look_after(session)
 
 
@@ -117,8 +120,17 @@ def place_words(lesson: Lesson, number: int) -> str:
     return _("step {number} of {count}").format(number=number + 1, count=len(lesson.steps))
 
 
-def step_data(lesson: Lesson, number: int, question: QuestionView) -> dict[str, Any]:
-    """A step for the browser, see lesson.js. question: of the text that is there."""
+def asides(session: Session, lesson: Lesson, number: int) -> list[str]:
+    """Sentences on what is not as in the lesson's text: another text, and a model that is changed."""
+    if session.traced_input is None:
+        return []
+    own = own_text.note(session, lesson, state_of(lesson, number))
+    changes = note(session.what_if, session.trace, session.model.config)
+    return [*filter(None, [own]), *([in_language(labelled(_("The model is changed"), changes))] if changes else [])]
+
+
+def step_data(lesson: Lesson, number: int, question: QuestionView, asides: Sequence[str] = ()) -> dict[str, Any]:
+    """A step for the browser, see lesson.js. question: of the text that is there. asides: see there."""
     step = lesson.steps[number]
     lights = step.lights if question.place is None else [*step.lights, question.place]
     return {
@@ -128,6 +140,8 @@ def step_data(lesson: Lesson, number: int, question: QuestionView) -> dict[str, 
         "title": step.title,
         "place": place_words(lesson, number),
         "question": question.words,
+        "options": question.options,
+        "asides": list(asides),
         "remarks": question.remarks,
         "find": step.question.kind if question.words and step.question and step.question.kind in FINDABLE else "",
         "paragraphs": paragraphs_data(step.paragraphs),

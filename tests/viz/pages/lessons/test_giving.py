@@ -15,7 +15,7 @@ from model.lessons.lesson import parse
 from model.training.demonstration import DEMONSTRATIONS, REVERSE
 from tests.app_reading import model_list, opened, sound, type_in
 from tests.model.lessons.test_lesson import HEAD
-from viz.pages.lessons import worksheet
+from viz.pages.lessons import strip, worksheet
 from viz.pages.lessons.notes import notes_data
 from viz.pages.lessons.shelf import FOLDER, lesson_named
 from viz.pages.lessons.steps import Part, state_of
@@ -78,10 +78,14 @@ def test_a_typed_text_stays_at_steps_of_the_same_model_and_texts_until_the_lesso
     (tmp_path / "tiny.en.md").write_text(HEAD + "\n".join(parts), encoding="utf-8")
     app = sound(opened("lessons", language="en"))
     session = app.session_state[Key.SESSION]
+    browser = []
+    monkeypatch.setattr(strip, "_lesson", lambda data, **_: browser.append(data))
     app.button(key="open_tiny").click().run()
     assert not [each for each in app.button if each.key == "lesson_text"]
+    assert browser[-1]["asides"] == []
     type_in(app, "source", OWN)
     assert app.button(key="lesson_text")
+    assert "Here is your own text" in browser[-1]["asides"][0]  # which stands beside what is presented too
     label = {OWN: "Lesson's text", "I like tea.": "Your text"}  # of the button that brings the other
     for press, source in (("next", "I like tea."), ("next", OWN), ("back", "I like tea."), ("back", OWN)):
         sound(app.button(key=f"lesson_{press}").click().run())
@@ -95,7 +99,9 @@ def test_a_typed_text_stays_at_steps_of_the_same_model_and_texts_until_the_lesso
     assert session.traced[0] == "She reads."
 
 
-def test_a_target_that_the_button_lets_the_model_write_is_no_text_of_ones_own():
+def test_a_target_that_the_button_lets_the_model_write_is_no_text_of_ones_own(monkeypatch):
+    browser = []
+    monkeypatch.setattr(strip, "_lesson", lambda data, **_: browser.append(data))
     app = sound(opened("lessons", language="en"))
     app.button(key="open_causal-mask").click().run()
     for _step in range(2):  # the causal mask is off: what the button writes stands in the field as text
@@ -103,6 +109,8 @@ def test_a_target_that_the_button_lets_the_model_write_is_no_text_of_ones_own():
     next(each for each in app.button if each.label == "Translate").click().run()
     sound(app)
     assert app.session_state[Key.SESSION].texts.typed[Key.TARGET]
+    assert browser[-1]["asides"] == ["The model is changed: Decoder: causal mask off"]
+    assert len(browser[-1]["options"]) > 1
     assert not [each for each in app.button if each.key == "lesson_text"]
 
 
