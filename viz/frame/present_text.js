@@ -5,7 +5,7 @@ import { paragraph, prose } from "../web/prose.js";
 
 const HELD = "(max-width: 640px), (max-height: 500px)"; // in a hand, as in frame.css: a text is not read from the last row
 
-const LOW = "(max-height: 760px)"; // smaller type is read from nearer, text below the edge is not read at all
+const LOW = "(max-height: 700px)"; // smaller type is read from nearer, text below the edge is not read at all
 
 /** @type {HTMLElement | null} */
 let text = null;
