@@ -24,11 +24,15 @@ function say() {
 
 const changes = new MutationObserver(() => (due ||= requestAnimationFrame(say)));
 
-// words: by those of Streamlit; none in English, and nothing is watched.
+// words: by those of Streamlit; none in English, and nothing is watched. What was said in another language is theirs again.
 /** @param {Record<string, string>} words */
 export function translateLists(words) {
+  const next = new Map(Object.entries(words));
+  if (next.size === wordsOf.size && [...next].every(([own, said]) => wordsOf.get(own) === said)) return;
   changes.disconnect();
-  wordsOf = new Map(Object.entries(words));
+  wordsOf = new Map([...wordsOf].map(([own, said]) => [said, own]));
+  say();
+  wordsOf = next;
   if (!wordsOf.size) return;
   changes.observe(document.body, { childList: true, subtree: true });
   say();
