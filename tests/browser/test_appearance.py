@@ -161,7 +161,7 @@ def test_on_a_phone_no_bar_lies_over_a_text_and_no_button_is_cut_open(visit):
 def test_the_page_can_be_read_out_and_used_from_the_keyboard(visit):
     page = visit().open(source="I am a teacher.", target="我是老师。")
     heads = page.locator(".vitrine.heads .head")
-    expect(heads.first).to_have_attribute("aria-label", re.compile("layer 1, head 1, entropy"))
+    expect(heads.first).to_have_attribute("aria-label", re.compile("Layer 1, head 1: entropy"))
     heads.nth(5).focus()
     page.keyboard.press("Enter")
     expect(page.get_by_text("Layer 1, head 6")).to_be_visible()

@@ -208,5 +208,5 @@ def test_hovering_a_token_lights_it_up_wherever_it_is(visit):
     chips(page, "target").nth(2).hover()
     expect(page.locator(".chip.lit")).to_have_text(["是"] * 3)  # in the bar, the hint and among the queries
     thumbnails(page).nth(9).hover()
-    expect(page.locator(".vitrine.heads .caption")).to_contain_text("layer 2, head 2:")
+    expect(page.locator(".vitrine.heads .caption")).to_contain_text("Layer 2, head 2:")
     expect(page.locator(".vitrine.heads .caption")).to_contain_text("→")

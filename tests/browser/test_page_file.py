@@ -121,7 +121,7 @@ def test_offline_a_page_of_hostile_text_explains_says_values_and_shows_any_head(
     assert box
     file.mouse.move(box["x"] + 3, box["y"] + 3)
     cell = rows[int(3 / box["height"] * len(rows))], columns[int(3 / box["width"] * len(columns))]
-    expect(file.locator(".vitrine.heads .caption")).to_contain_text(f"layer 1, head 1: {' → '.join(cell)}")
+    expect(file.locator(".vitrine.heads .caption")).to_contain_text(f"Layer 1, head 1: {' → '.join(cell)}")
 
 
 @pytest.mark.slow

@@ -50,8 +50,7 @@ class HeadGridRenderer(Renderer[HeadGrid]):
 
     def _words(self) -> dict[str, Any]:
         return {
-            "layer": _("layer"),
-            "head": _("head"),
+            "place": _("Layer {layer}, head {head}"),
             "metric": self.figure.words["metric"],
             "masked": _("masked"),
             "download": _("Download"),

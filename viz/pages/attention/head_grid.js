@@ -139,7 +139,7 @@ function leave(root) {
 }
 
 /** @param {Record<string, any>} words @param {number[]} pair */
-const headName = (words, [layer, head]) => `${words.layer} ${layer + 1}, ${words.head} ${head + 1}`;
+const headName = (words, [layer, head]) => words.place.replace("{layer}", layer + 1).replace("{head}", head + 1);
 
 // A frame of the film where it stands at an earlier step of these very tokens, in the place of what the server sent.
 /** @param {any} sent */
@@ -168,7 +168,7 @@ function showHeads(root) {
     root.thumbnails[index].classList.toggle("waiting", Boolean(shown.waiting?.[index]));
     const title = root.thumbnails[index].querySelector(".title");
     write(title.querySelector(".number"), shown.notes[index]);
-    root.thumbnails[index].setAttribute("aria-label", labelled(`${headName(shown.words, place)}, ${shown.words.metric}`, title.textContent));
+    root.thumbnails[index].setAttribute("aria-label", labelled(headName(shown.words, place), `${shown.words.metric} ${title.textContent}`));
   });
   const { file, words } = shown;
   showThumbnails(root, { ...shown, header: { file, words } });
