@@ -19,7 +19,7 @@ from viz.figures.compared import Compared
 from viz.figures.figure import About, Caption
 from viz.figures.panels import Panel
 from viz.i18n.format import significant, significant_alike
-from viz.i18n.messages import joined
+from viz.i18n.messages import joined, listed
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -103,7 +103,7 @@ def side_of(trace: Trace, stack: str) -> str:
 
 def cell_note(row: str, column: str, value: Tensor) -> str:
     """The framed cell of a map in words."""
-    return joined("  ", joined(" · ", row, column), significant(float(value)))
+    return joined("  ", listed(row, column), significant(float(value)))  # a token may begin with a dot of its own
 
 
 def mean_notes(tables: Sequence[NDArray[Any]]) -> list[str]:

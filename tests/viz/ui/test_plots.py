@@ -20,7 +20,7 @@ def test_a_table_and_the_note_of_a_cell_are_in_the_language_in_use():
         frame = frame_of({Message("{name}, pinned", name=Message("norm after")): [block, block]})
         assert list(frame) == ["之后的范数（已固定）"]
         assert frame.iloc[:, 0].tolist() == ["第 2 层前馈"] * 2
-        assert in_language(cell_note(block, "the", torch.tensor(0.5))) == "第 2 层前馈 · the  0.5"
+        assert in_language(cell_note(block, "the", torch.tensor(0.5))) == "第 2 层前馈，the  0.5"
 
 
 def test_models_of_different_kinds_cannot_be_compared_and_no_more_is_said(tmp_path):
