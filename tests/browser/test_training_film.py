@@ -33,6 +33,28 @@ def test_it_is_scrubbed_by_keys_and_by_the_strips_slider(shown):
     assert shown.page.evaluate("window.rows") == []  # nothing was asked of the server
 
 
+def test_a_finger_leads_it_sideways_and_scrolls_the_page_upwards(shown):
+    page, film, line = shown.page, shown.film, shown.film.get_by_role("slider")
+    line.press("End")
+    touch = page.context.new_cdp_session(page)
+    box = line.bounding_box()
+    x, y = box["x"] + box["width"] / 2, box["y"] + 20
+
+    def swipe(aside, upwards):
+        for at in range(7):
+            point = {"x": x + aside * at / 6, "y": y - upwards * at / 6}
+            name = "touchMove" if at else "touchStart"
+            touch.send("Input.dispatchTouchEvent", {"type": name, "touchPoints": [point]})
+        touch.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
+
+    assert line.evaluate("(line) => getComputedStyle(line).touchAction") == "pan-y"
+    swipe(0, 120)
+    expect(film).to_have_attribute("data-step", "12")
+    swipe(-200, 2)
+    expect(film).not_to_have_attribute("data-step", "12")
+    touch.detach()
+
+
 def test_it_plays_to_the_end_without_the_server(shown):
     shown.film.locator(".controls select").select_option("5")  # a slow machine leaves frames out
     shown.press("play")

@@ -10,6 +10,7 @@ import { translateLists } from "./list_words.js";
 import { answered, wholePage } from "./page_file.js";
 import { listen, present } from "./present.js";
 import { nearestFigure } from "./figures.js";
+import { uncoverPage } from "./sidebar.js";
 import { listenToKeys } from "./present_keys.js";
 import { begin } from "./tour.js";
 
@@ -137,6 +138,8 @@ async function saveFile(root, panel, name, ending, make) {
 export default function ({ data, parentElement, setTriggerValue }) {
   const root = parentElement.querySelector(".vitrine") ?? buildMenu(parentElement);
   const words = (root.words = data.words);
+  if (root.model !== undefined && root.model !== data.model && !data.trained) uncoverPage(); // another model was chosen there
+  root.model = data.model;
   root.askCode = (/** @type {string} */ address) => setTriggerValue("code", address);
   root.link.show(data.link, data.code);
   root.prepare = (/** @type {number} */ number) => setTriggerValue("prepare", number);

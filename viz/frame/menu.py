@@ -16,7 +16,7 @@ from viz.pages.lessons import joining
 from viz.pages.lessons import steps as lesson_steps
 from viz.pages.lessons.shelf import lesson_named
 from viz.render.view import FigureView
-from viz.state import checkpoints
+from viz.state import checkpoints, training
 from viz.state.checkpoints import find, open_place
 from viz.state.class_sessions import seat_of
 from viz.state.saved_page import Choices
@@ -31,6 +31,8 @@ def show_menu(session: Session) -> None:
     acts = {"prepare": prepare_file, "make": make_file, "class": lambda: joining.open_here(session)}
     acts["code"] = partial(on_code, Key.FILE)
     menu = {"words": menu_words(session), "link": link_words(_("Link and QR code")), "code": wanted_code()}
+    name = st.session_state.get(Key.MODEL, "")
+    menu |= {"model": name, "trained": name == training.ENTRY}
     _menu(data=menu, key=Key.FILE, **{f"on_{name}_change": act for name, act in acts.items()})
 
 

@@ -314,7 +314,7 @@ class NodeHeader(TypedDict):
 class HypothesisHeader(TypedDict):
     node: int
     text: str
-    score: float
+    score: str
 
 
 class FateHeader(TypedDict):
@@ -716,6 +716,7 @@ class TrainingFilmHeader(TypedDict):
     norms: list[Any]
     others: list[OtherRun]
     run: int
+    title: NotRequired[str]
     words: Words
     about: NotRequired[str]
 

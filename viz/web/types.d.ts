@@ -398,7 +398,7 @@ interface NodeHeader {
 interface HypothesisHeader {
   node: number;
   text: string;
-  score: number;
+  score: string;
 }
 
 interface FateHeader {
@@ -820,6 +820,7 @@ interface TrainingFilmHeader {
   norms: any[];
   others: OtherRun[];
   run: number;
+  title?: string;
   words: Record<string, any>;
   about?: string;
 }

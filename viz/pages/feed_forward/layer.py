@@ -192,13 +192,13 @@ def layer_sentence(inputs: Inputs, chosen: Chosen, seen: Seen) -> str:
     if chosen.expert and chosen.expert != SHARED:
         sentence = Message(
             "{place}: {name} **{share}** · off at every token that goes through it ({tokens}): **{dead}** of {units} "
-            "units · on at no position of it seen on this page ({positions}): **{never}**",
+            "units · never on at its {positions} positions seen on this page so far: **{never}**",
             **numbers,
         )
     else:
         sentence = Message(
             "{place}: {name} **{share}** · off at every token of this text ({tokens}): **{dead}** of {units} units "
-            "· on at no position seen on this page ({positions}): **{never}**",
+            "· never on at the {positions} positions seen on this page so far: **{never}**",
             **numbers,
         )
     return joined(" · ", sentence, pinned_share(inputs, chosen))

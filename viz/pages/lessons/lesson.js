@@ -11,6 +11,7 @@ import { showLights } from "./lights.js";
 const CHANNEL = "vitrine.lesson"; // between the windows of one browser
 const SETTLES = 300; // milliseconds for which a film stands still where somebody has led it
 const REMARKED = 150; // until what was said is drawn
+let unfolded = ""; // name of the lesson that was opened last: another one begins with its text
 const OWN = Math.random().toString(36).slice(2); // name of this window
 
 /** @param {HTMLElement} parent @param {string} name @param {() => void} act */
@@ -110,6 +111,8 @@ export default function ({ data, parentElement, setTriggerValue }) {
   };
   for (const name of ["header", "more", "present", "notes", "worksheet"]) write(root[name], words[name]);
   root.notes.hidden = !data.notes;
+  if (unfolded !== data.lesson) document.documentElement.removeAttribute("data-lesson-folded");
+  unfolded = data.lesson;
   foldText(root, !document.documentElement.hasAttribute("data-lesson-folded"));
   root.link.show(words.link, data.code);
   showLights(data.lights);

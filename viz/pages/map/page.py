@@ -87,7 +87,7 @@ def model_map(inputs: Inputs, pictures: Pictures, query: int | None = None, scal
         guess = of_blocks.predictions(trace, comparison, model, chosen)
         guess |= {"position": place_of(pictures.merged.get(guess["side"]), guess["position"])}
     note = Message("matrix products on this input: {flops}", flops=flops_text(total_flops(trace, block_list)))
-    sentence = Message("from bottom to top, in a row from left to right")
+    sentence = Message("read from bottom to top, and within a row from left to right")
     outputs = [block.output for block in block_list if block.kind != "output"]
     if comparison and all(comparison.counterpart(each) is None for each in outputs):
         sentence = Message("the pinned model is of other shapes inside: no block can be compared")

@@ -169,7 +169,7 @@ function showHypotheses(root) {
     const button = firstIn(root.list.children[index]);
     button.disabled = !root.data.nodes[node].open;
     button.title = words.continue;
-    write(firstIn(button), `${words.score} ${significant(score)}`);
+    write(firstIn(button), `${words.score} ${score}`);
     write(lastIn(button), text);
   });
 }

@@ -62,7 +62,7 @@ def tree_figure(inputs: Inputs, tree: SearchTree) -> BeamTree:
         finished=len(ranked),
         text=text(ranked[0]),
     )
-    hypotheses = [{"node": index, "text": text(index), "score": tree.score(index)} for index in ranked]
+    hypotheses = [{"node": index, "text": text(index), "score": significant(tree.score(index))} for index in ranked]
     above = caption(inputs, view_name("search"), "beam-search", alt=alt, about=about_tree(tree.length_penalty))
     words = {
         "continue": Message("Press to continue from it"),
@@ -70,9 +70,8 @@ def tree_figure(inputs: Inputs, tree: SearchTree) -> BeamTree:
         "greedy": GREEDY,
         "reckoned": Message(
             "Each token makes a text less probable, so the search divides the log-probability by a penalty that grows "
-            "with the length, ((5 + tokens) / 6)^{exponent}. Of the best: {score}.",
+            "with the length, ((5 + tokens) / 6)^{exponent}.",
             exponent=significant(tree.length_penalty),
-            score=reckoned(tree, ranked[0]),
         ),
     }
     return BeamTree(above, candidates, hypotheses, FATES, words=words)

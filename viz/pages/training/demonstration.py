@@ -18,7 +18,7 @@ from viz.components import progress
 from viz.i18n.catalogue import _
 from viz.i18n.format import literal, token_code
 from viz.pages.training import film
-from viz.pages.training.start import demonstrate
+from viz.pages.training.start import demonstrate, demonstrate_again
 from viz.state import training
 from viz.state.demonstration import FEW
 from viz.state.opened_page import open_page
@@ -68,7 +68,8 @@ def show(session: Session, row: DeltaGenerator) -> Views:
             key=Part.BEGIN,
             type="secondary" if running else "primary",
             width=190,
-            on_click=demonstrate,
+            on_click=demonstrate_again if running else demonstrate,
+            help=_("Begins another run; the run so far stays in Runs, with its film") if running else None,
         )
         if running and training.is_own(session, running) and running.snapshot.status != "finished":
             moves = running.snapshot.status in training.MOVING

@@ -9,6 +9,7 @@ import { lightChips, showChips, shown } from "../../web/chips.js";
 import { LOSS, SERIES } from "../../web/colours.js";
 import { appearance, canvasPen, onTheme } from "../../web/pens.js";
 import { buildPlayer } from "../../web/player.js";
+import { newPopover } from "../../web/popover.js";
 import { buildPlot, showPlot } from "../../web/plot.js";
 import { HEAT } from "../../web/heat.js";
 import {
@@ -29,6 +30,7 @@ const FLAGS = { a: SERIES[2], b: SERIES[4] };
 /** @param {HTMLElement} parentElement */
 function buildFilm(parentElement) {
   const root = newRoot(parentElement, "training-film");
+  root.whose = root.appendChild(element("div", "whose"));
   Object.assign(root, { position: 0, painted: 0 });
   /** @type {(act: () => void) => () => void} */
   const filmed = (act) => () => bus.film?.steps.length && act();
@@ -59,6 +61,10 @@ function buildFilm(parentElement) {
     },
   ));
   player.controls.insertBefore(player.speed, player.buttons.a);
+  const { opener, panel } = newPopover("step about", player.controls);
+  opener.textContent = "?";
+  player.buttons.keys.after(opener, panel);
+  [root.opener, root.signs] = [opener, panel];
   root.standing = player.controls.appendChild(element("span", "standing"));
   root.standing.setAttribute("aria-live", "off");
   root.futures = root.appendChild(element("div", "futures"));
@@ -70,21 +76,26 @@ function buildFilm(parentElement) {
   root.line.setAttribute("aria-valuemin", 0);
   /** @param {any} event */
   const drag = (event) => event.buttons && player.seek(frameUnder(root, event));
-  let [key, from] = [/** @type {any} */ (null), 0]; // the key frame that is pressed, and where, until the pointer moves
+  // The key frame that is pressed, and where. What is pressed waits until the pointer goes aside, or is lifted; a finger
+  // that goes up or down scrolls the page, and moves no film.
+  let [key, x, y, does] = [/** @type {any} */ (null), 0, 0, ""]; // does: "waits", "drags", or nothing
   root.line.addEventListener("pointerdown", (/** @type {any} */ event) => {
     root.line.setPointerCapture(event.pointerId);
-    [key, from] = [keyUnder(root, event), event.clientX];
-    if (key === null) drag(event);
+    [key, x, y] = [keyUnder(root, event), event.clientX, event.clientY];
+    does = key !== null || event.pointerType === "touch" ? "waits" : "drags";
+    if (does === "drags") drag(event);
   });
   root.line.addEventListener("pointermove", (/** @type {any} */ event) => {
-    if (key !== null && Math.abs(event.clientX - from) < STILL) return;
-    key = null;
-    drag(event);
+    if (does === "waits" && Math.abs(event.clientX - x) >= STILL) does = "drags";
+    else if (does === "waits" && event.pointerType === "touch" && Math.abs(event.clientY - y) >= STILL) does = "";
+    if (does === "drags") drag(event);
   });
-  root.line.addEventListener("pointerup", () => {
-    if (key !== null) offer(root, key);
-    key = null;
+  root.line.addEventListener("pointerup", (/** @type {any} */ event) => {
+    if (does === "waits" && key !== null) offer(root, key);
+    else if (does === "waits") player.seek(frameUnder(root, event));
+    does = "";
   });
+  root.line.addEventListener("pointercancel", () => (does = "")); // the page scrolls
   root.line.addEventListener("keydown", (/** @type {any} */ event) => steerFilm(root, event));
   root.offer = root.appendChild(element("div", "offer"));
   root.offer.hidden = true;
@@ -454,6 +465,18 @@ function showWords(root) {
     if (text) write(button, text);
     else button.setAttribute("aria-label", title);
   }
+  const signs = Object.values(words.buttons).filter(({ text }) => text);
+  root.signs.replaceChildren(
+    ...signs.map(({ text, title }) => {
+      const made = element("p");
+      made.append(element("b", "", text), ` · ${title}`);
+      return made;
+    }),
+  );
+  root.opener.title = words.signs;
+  root.opener.setAttribute("aria-label", words.signs);
+  root.whose.hidden = !root.header.title;
+  write(root.whose, root.header.title ?? "");
   root.player.speed.setAttribute("aria-label", words.speed);
   root.player.speed.title = words.speed;
   root.line.setAttribute("aria-label", words.scrub);

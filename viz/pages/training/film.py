@@ -92,6 +92,7 @@ def film_view(session: Session, runs: Sequence[Run], run: Run, kind: AttentionKi
         "others": other_futures(runs, film),
         "words": film_words(),
         "run": run.number,
+        "title": " · ".join((_("Film of the training"), film.model.name, _("run {number}").format(number=run.number))),
     }
     sentence = _("Each head's map of one text at every step of the training: rows look, columns are looked at.")
     meaning = _(
@@ -212,6 +213,7 @@ def film_words() -> dict[str, Any]:
                 "title": _("Go back to the key frame nearest to this step, or branch from it"),
             },
         },
+        "signs": _("What the buttons do"),
         "moved": _("Head {head} changed most from step {before} to step {after}: {moved} of its attention moved."),
         "key": _("Key frame of step {step}:"),
         "rewind": _("Go back here"),

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from model.training.live.live_training import LiveTraining
     from model.training.live.runs import Run
 
+WIDE = 130  # pixels of a column of figures: its name is seen whole
 BRANCHES = ("rate", *(name for name in CHANGEABLE if name != "rate"))
 
 
@@ -58,7 +59,7 @@ def show(session: Session) -> None:
         st.caption(_("The data is being prepared: the first run follows."))
         return
     frame = table(runs, live.current)
-    figures = {name: st.column_config.Column(alignment="right") for name in frame.columns[2:6]}
+    figures = {name: st.column_config.Column(alignment="right", width=WIDE) for name in frame.columns[2:6]}
     st.dataframe(frame, hide_index=True, height=38 + 35 * len(runs), column_config=figures)
     if not training.is_own(session, live):
         return

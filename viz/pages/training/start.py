@@ -15,6 +15,7 @@ from viz.state import shown_model, training
 from viz.state.checkpoints import checkpoint_names
 from viz.state.demonstration import begin_demonstration, begin_on_text
 from viz.state.session import Key, Session, current_session
+from viz.state.texts import write_first
 from viz.ui.parts import Drawing
 
 PART = "training_part"  # in the address: the part of the page
@@ -45,6 +46,20 @@ def demonstrate() -> None:
     if (live := begin_demonstration(session, REVERSE)) is not None:
         session.address.set_choices({Key.KIND: "cross"})
         live.run()
+
+
+def demonstrate_again() -> None:
+    """The demonstration once more, from its first weights; the runs so far stay, with their films. In a callback."""
+    session = current_session()
+    if (live := training.steered(session)) is None:
+        demonstrate()
+        return
+    write_first(session, live.start, REVERSE.text)
+    session.address.set_choices({Key.KIND: "cross"})
+    training.show()
+    session.rerun_requested = True
+    live.reset()
+    live.run()
 
 
 def offer_begin() -> None:

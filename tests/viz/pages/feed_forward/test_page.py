@@ -102,7 +102,7 @@ def test_zeros_dead_units_and_those_of_the_session_are_counted_and_a_field_turns
     type_in(app, "source", "The dog.")
     never = (np.concatenate([units, more]) == 0).all(axis=0).sum()
     both = len(units) + len(more)
-    assert f"on at no position seen on this page ({both}): **{never}**" in words(app)
+    assert f"never on at the {both} positions seen on this page so far: **{never}**" in words(app)
     app.number_input[0].set_value(2).run()
     assert sent(sound(app), "units_map")[0]["columns"]["labels"][0] == str(PAGE + 1)
 

@@ -8,6 +8,7 @@ from tests.app_reading import component
 from tests.test_app_kinds import write
 from tests.viz.pages.predictions.test_page import SOURCE, shown
 from tests.viz.pages.predictions.test_page import small as small
+from viz.i18n.format import significant
 from viz.pages.predictions.beam_tree import after_position, after_search
 
 
@@ -24,7 +25,7 @@ def test_the_beam_search_runs_once_and_only_where_it_is_shown(small, monkeypatch
     data = component(app, "beam_tree")
     assert [node["fate"] for node in data["nodes"]] == [node.fate for node in tree.nodes]
     assert [node["parent"] for node in data["nodes"]] == [node.parent for node in tree.nodes]
-    assert [each["score"] for each in data["hypotheses"]] == [tree.score(index) for index in tree.ranked()]
+    assert [each["score"] for each in data["hypotheses"]] == [significant(tree.score(index)) for index in tree.ranked()]
     columns = {(node["step"], node["row"]) for node in data["nodes"]}
     assert len(columns) == len(tree.nodes)  # no two in one place
     greedy = [node.token for node, header in zip(tree.nodes, data["nodes"], strict=True) if header.get("greedy")]
@@ -37,7 +38,7 @@ def test_the_beam_search_is_that_of_the_changed_model(small):
     data = component(shown("search", source=SOURCE, changes=change), "beam_tree")
     with intervening(small.network, read_changes(change)):
         tree = small.generate(SOURCE, beam=4).tree
-    assert [each["score"] for each in data["hypotheses"]] == [tree.score(index) for index in tree.ranked()]
+    assert [each["score"] for each in data["hypotheses"]] == [significant(tree.score(index)) for index in tree.ranked()]
     plain = small.generate(SOURCE, beam=4).tree
     assert [plain.score(index) for index in plain.ranked()] != [tree.score(index) for index in tree.ranked()]
 

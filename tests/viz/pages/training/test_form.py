@@ -34,7 +34,14 @@ def test_the_demonstration_is_the_first_thing_and_runs_at_once():
     progress, _arrays = sent(app, "demonstration_progress")
     assert progress["share"] == 1
     assert progress["text"].startswith("step 3 of 3 ")
-    assert app.button(key="demonstration_begin").label == "Begin again"
+    again = app.button(key="demonstration_begin")
+    assert again.label == "Begin again"
+    frames = len(given.runs[0].film)
+    again.click()
+    sound(app.run())
+    assert live(app) is given  # with the run so far, and its film
+    assert ([run.number for run in given.runs], len(given.runs[0].film)) == ([1, 2], frames)
+    assert given.snapshot.status == "finished"
 
 
 def test_rows_in_error_are_listed_and_the_others_train_a_new_model():
