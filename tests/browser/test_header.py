@@ -92,6 +92,16 @@ def test_on_a_phone_the_header_is_one_line_beside_the_button_of_the_sidebar(visi
     expect(source(page)).to_be_hidden()
 
 
+def test_on_a_phone_the_sidebar_folds_behind_a_model_that_was_chosen_there(visit):
+    page = visit(**PHONE).open()
+    stands_still(page)
+    page.locator('[data-testid="stExpandSidebarButton"]').tap()
+    page.locator('[data-testid="stSidebar"] .stSelectbox input').tap()
+    page.get_by_role("option", name="reverse").tap()
+    expect(page).to_have_url(re.compile("model=reverse"))
+    expect(page.locator('[data-testid="stExpandSidebarButton"]')).to_be_visible()
+
+
 def test_on_a_phone_a_pin_leaves_the_header_one_line_and_the_sentence_its_place(visit):
     page = visit(**PHONE).open()
     stands_still(page)
