@@ -25,7 +25,7 @@ Hint = Sequence[str | dict[str, Any]]  # words, and tokens between them: {label,
 def page_intro(session: Session, page: str, model: TextModel) -> View:
     """A page's first line. Its hints are shown until the reader puts them away, which the browser remembers."""
     hints: Sequence[Hint] = ()
-    if page == "map":
+    if page == "map" and not session.address.get("lesson"):  # whose text says what to do
         hints = things_to_try(model)
     elif page == "attention" and (hint := next_token(session)):
         hints = [hint]

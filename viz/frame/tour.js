@@ -171,6 +171,7 @@ function end() {
   const { before } = tour;
   tour = null;
   unfold();
+  for (const each of document.querySelectorAll(`${SIDEBAR}, ${SIDEBAR} [data-testid="stSidebarContent"]`)) each.scrollTop = 0; // its name and menu are in sight again
   if (before instanceof HTMLElement && before.isConnected) before.focus({ preventScroll: true });
   remember();
 }

@@ -65,6 +65,11 @@ def significant_alike(*values: float) -> list[str]:
     return [significant(value) if gone else text for value, text, gone in zip(values, texts, lost, strict=True)]
 
 
+def three_digits(value: float) -> str:
+    """Three significant digits, with zeros at their end, as in the browser's pictures."""
+    return significant_alike(value)[0]
+
+
 def percent(share: float, decimals: int = 1) -> str:
     """A share in percent, the sign behind a gap that no line breaks; one that would vanish is said to be less."""
     least = 10**-decimals

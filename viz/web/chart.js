@@ -3,7 +3,7 @@
 
 import { unpack } from "./bytes.js";
 import { element, ending, placeIn, presentedHeight } from "./elements.js";
-import { exact } from "./numbers.js";
+import { exact, precise } from "./numbers.js";
 import { hover, tellPlace } from "./bus.js";
 import { besideAxis, FONT, MARK, shortened } from "./pens.js";
 import { axisMarks, finite, range, scaleOf, spread } from "./scales.js";
@@ -309,10 +309,11 @@ function pointChart(root, event) {
   paintSoon(root);
   if (!first) return showTip(root);
   const { series, index } = first;
-  const title = series.labels?.[index] ?? header.x.labels?.[at] ?? `${header.x.title} ${exact(series.xs[index])}`;
-  const rows = found.slice(0, 12).map(({ series: { name, xs, ys, mark }, index: point }) => {
-    const own = mark === "dots" ? `${header.x.title} ${exact(xs[point])}, ${header.y.title} ` : "";
-    return element("div", "", `${header.series.length > 1 ? `${name}: ` : ""}${own}${exact(ys[point])}`);
+  const title = series.labels?.[index] ?? header.x.labels?.[at] ?? `${header.x.title} ${precise(series.xs[index])}`;
+  const inOrder = found.slice(0, 12).sort((a, b) => header.series.indexOf(a.series) - header.series.indexOf(b.series)); // of the legend
+  const rows = inOrder.map(({ series: { name, xs, ys, mark }, index: point }) => {
+    const own = mark === "dots" ? `${header.x.title} ${precise(xs[point])}, ${header.y.title} ` : "";
+    return element("div", "", `${header.series.length > 1 ? `${name}: ` : ""}${own}${precise(ys[point])}`);
   });
   showTip(root, [element("div", "pair", title), ...rows], first.x + 12, first.y);
 }

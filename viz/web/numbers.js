@@ -21,6 +21,15 @@ export function percent(share, decimals = 1) {
   return `${small ? `< ${least}` : number}\u00a0%`;
 }
 
+// Four significant digits: what is pointed at, a digit more than what is written in a picture.
+/** @param {number} value */
+export function precise(value) {
+  if (!Number.isFinite(value)) return significant(value);
+  const size = Math.abs(value);
+  if (size >= 9999.5 && size < 1e6) return significant(value);
+  return signed(Number(value.toPrecision(4)));
+}
+
 // All digits that a float32 has, and no more: reading them back gives the same number.
 /** @param {number} value */
 export function exact(value) {

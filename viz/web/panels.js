@@ -4,7 +4,7 @@
 import { unpack } from "./bytes.js";
 import { shown } from "./chips.js";
 import { contextOf, element, ending, placeIn } from "./elements.js";
-import { exact, significant } from "./numbers.js";
+import { exact, precise, significant } from "./numbers.js";
 import { CHANGED, channels, HUE, ODD_COLOUR } from "./colours.js";
 import { hover } from "./bus.js";
 import { FONT, frameChosen, ODD_PIXEL, shortened } from "./pens.js";
@@ -343,7 +343,7 @@ function pointPanels(root, event) {
   const column = panel.columns.labels[found.column] || `${panel.columns.title} ${found.column}`;
   for (const label of [panel.rows.labels[found.row], panel.joined ?? " → ", column]) pair.appendChild(element("bdi", "", shown(label)));
   const seen = panel.flags[cell] & 1;
-  const value = compared(panel) && Number.isNaN(panel.values[cell]) ? header.words.missing : panel.scale ? exact(panel.values[cell]) : header.words.visible;
+  const value = compared(panel) && Number.isNaN(panel.values[cell]) ? header.words.missing : panel.scale ? precise(panel.values[cell]) : header.words.visible;
   const says = [seen ? value : header.words.masked];
   if (panel.flags[cell] & 2) says.push(header.words.changed);
   const place = root.place.places[found.panel];

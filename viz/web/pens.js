@@ -83,8 +83,10 @@ export function measurer(context, look) {
 const UPRIGHT = /[\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff\uff00-\uff07\uff0a-\uffef]/; // letters that stand in a column; brackets turn
 const STANDS = new RegExp(`${UPRIGHT.source}|^\\s*\\d{1,2}\\s*$`);
 
-// A pen's text that runs up or down: Chinese letters stand one below the other, and so do short numbers between them; all
-// else is turned.
+const TURNED = /[\p{L}→←↔↛]/u; // letters and arrows that do not stand in a column
+
+// A pen's text that runs up or down: Chinese letters stand one below the other, and so do short numbers between them. Where
+// others are among them, all of it is turned: a line is read in one way.
 /** @param {Pen["text"]} text @param {Measure} measure */
 function inColumns(text, measure) {
   /** @type {Pen["text"]} */
@@ -92,9 +94,11 @@ function inColumns(text, measure) {
     const { turn = 0 } = options;
     if (Math.abs(turn) !== 90 || !UPRIGHT.test(words)) return text(words, x, y, options);
     const { align = "left", size = FONT } = options;
+    const others = words.split(new RegExp(UPRIGHT.source, "g"));
+    if (others.some((piece) => TURNED.test(piece))) return text(words, x, y, options);
     const pieces = words.split(new RegExp(`(${UPRIGHT.source})`)).filter((piece) => piece.trim());
     const wide = options.token ? measure : measure.words;
-    const lengths = pieces.map((piece) => (STANDS.test(piece) ? size : (wide(piece.trim()) * size) / FONT + 3));
+    const lengths = pieces.map((piece) => (STANDS.test(piece) ? size + 1 : (wide(piece.trim()) * size) / FONT + 3));
     const whole = lengths.reduce((a, b) => a + b, 0);
     let from = y - whole * { left: turn < 0 ? 1 : 0, center: 0.5, right: turn < 0 ? 0 : 1 }[align];
     pieces.forEach((piece, index) => {

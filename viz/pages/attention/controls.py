@@ -23,7 +23,7 @@ from viz.i18n.format import scale_name
 from viz.i18n.messages import in_language
 from viz.pages.attention.text import below_name, combination_name, drawing_name, order_name, quantity_name
 from viz.pages.attention.view import HeadSettings
-from viz.state.session import Key, attention_kinds, choose, choose_attention, current_session
+from viz.state.session import Key, attention_kinds, choice, choose, choose_attention, current_session
 from viz.ui.choice_row import ChoiceRow, choice_row
 
 FILTERS = "head_filters"
@@ -39,7 +39,7 @@ class Choice(StrEnum):
     HEADS = "heads_shown"
     LEAST = "least"
     MOST = "most"
-    COMBINATION = "combine"
+    COMBINATION, COMBINATION_ACROSS = "combine", "combine_across"
     DRAWING = "draw"
     THRESHOLD = "threshold"
     BERTVIZ = "bertviz"
@@ -76,9 +76,22 @@ def show_drawing_controls(wish: HeadSettings, row: ChoiceRow) -> HeadSettings:
         scaled.caption(_("Hide weights <"), width="content")
     threshold = number(scaled, _("Hide weights <"), Choice.THRESHOLD, 0.0, width=110) or 0.0
     row.changed += [scale != SCALES[0], threshold > 0]
-    combination = row.choose(_("Combine"), COMBINED, COMBINED[0], Choice.COMBINATION, combination_name)
+    combination = choose_combination(wish.kind, row)
     drawing = row.choose(_("Drawing"), DRAWINGS, DRAWINGS[0], Choice.DRAWING, drawing_name)
     return replace(wish, scale=scale, threshold=threshold, combination=combination, drawing=drawing)
+
+
+def choose_combination(kind: AttentionKind, row: ChoiceRow) -> str:
+    """What the large figure combines. Cross-attention has no rollout: where that is chosen, another choice is made
+    there, one head at first, and rollout comes back with the other kinds.
+    """
+    options: Sequence[str] = COMBINED
+    key = str(Choice.COMBINATION)
+    if kind == "cross":
+        options = COMBINED[:-1]
+        if choice(COMBINED, COMBINED[0], key) == COMBINED[-1]:
+            key = Choice.COMBINATION_ACROSS
+    return row.choose(_("Combine"), options, options[0], key, combination_name)
 
 
 def show_filters(wish: HeadSettings, model: TextModel, row: ChoiceRow) -> HeadSettings:
@@ -182,7 +195,7 @@ def number(
         return address_number(key, low)
     value = address_number(key, low)
     if current_session().address.take(key):
-        st.session_state[key] = value if value is not None else low
+        st.session_state[key] = value
     given = place.number_input(
         label,
         low,

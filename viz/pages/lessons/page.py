@@ -51,7 +51,7 @@ def lines(title: str, some: Sequence[Lesson]) -> None:
 
 
 def line(lesson: Lesson) -> None:
-    """A lesson of the list: opened by its title, and printed as a worksheet."""
+    """A lesson of the list: opened by its title or its button, and printed as a worksheet."""
     row = st.container(key=f"lesson_{lesson.name}", horizontal=True, vertical_alignment="center")
     with row.container(gap=None):
         opened = partial(steps.open_step, lesson, 0)
@@ -62,4 +62,5 @@ def line(lesson: Lesson) -> None:
         words = {"minutes": lesson.minutes, "level": lesson.level, "steps": len(lesson.steps)}
         st.caption(literal(about.format(**words, model=lesson.model)))
     sheet = urlencode({steps.Part.LESSON: lesson.name, worksheet.ADDRESS: "1", Key.LANGUAGE: language()})
-    row.link_button(_("Worksheet"), f"lessons?{sheet}")
+    row.link_button(_("Worksheet"), f"lessons?{sheet}", type="tertiary")
+    row.button(_("Begin"), key=f"begin_{lesson.name}", on_click=opened)

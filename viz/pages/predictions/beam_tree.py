@@ -12,7 +12,7 @@ from model.inference.text_model import TextModel
 from model.message import Message
 from model.text.tokenizer import Tokens
 from viz.i18n.catalogue import _
-from viz.i18n.format import significant
+from viz.i18n.format import significant, three_digits
 from viz.i18n.messages import joined
 from viz.pages.predictions.components import BeamTree, Candidate
 from viz.pages.predictions.text import about_tree, view_name
@@ -68,6 +68,7 @@ def tree_figure(inputs: Inputs, tree: SearchTree) -> BeamTree:
         "continue": Message("Press to continue from it"),
         "score": Message("score"),
         "greedy": GREEDY,
+        "order": Message("in each column the best score first; the number is the probability of this token alone"),
         "reckoned": Message(
             "Each token makes a text less probable, so the search divides the log-probability by a penalty that grows "
             "with the length, ((5 + tokens) / 6)^{exponent}.",
@@ -82,16 +83,16 @@ def reckoned(tree: SearchTree, index: int) -> Message:
     node = tree.nodes[index]
     return Message(
         "log-probability {total} / length penalty {penalty} = score {score}",
-        total=significant(node.total),
-        penalty=significant(tree.penalty(node.length)),
-        score=significant(tree.score(index)),
+        total=three_digits(node.total),
+        penalty=three_digits(tree.penalty(node.length)),
+        score=three_digits(tree.score(index)),
     )
 
 
 def compared(model: TextModel, tree: SearchTree, beam: int, greedy: Generation) -> str:
     """What the search writes and what greedy decoding does of the same text, with their scores."""
     best = tree.ranked()[0]
-    score = significant(tree.score(best))
+    score = three_digits(tree.score(best))
     texts = model.target_tokenizer.decode(tokens_to(tree, best)), greedy.text
     searched, alone = (_short(each.replace("\n", "⏎")) for each in texts)
     if texts[0] == texts[1]:
@@ -102,7 +103,7 @@ def compared(model: TextModel, tree: SearchTree, beam: int, greedy: Generation) 
         text=searched,
         score=score,
         greedy=alone,
-        greedy_score=significant(tree.score_of(greedy.log_probability, len(greedy.ids))),
+        greedy_score=three_digits(tree.score_of(greedy.log_probability, len(greedy.ids))),
     )
 
 
