@@ -86,9 +86,7 @@ function say(sentence) {
   bar.classList.toggle("says", Boolean(sentence));
   const [first, last] = lesson ? [lesson.step === 0, lesson.step === lesson.count - 1] : [at <= 1, at === all.length];
   for (const [name, ends] of /** @type {[string, boolean][]} */ ([["before", first], ["next", last]])) {
-    const part = /** @type {HTMLElement} */ (bar.querySelector(`.${name}`));
-    part.classList.toggle("ends", ends); // pressed, it says so
-    part.ariaDisabled = String(ends);
+    bar.querySelector(`.${name}`)?.classList.toggle("ends", ends); // pressed, it says so
   }
   if (sentence) setTimeout(() => say(""), SAYS);
 }
