@@ -72,6 +72,16 @@ def test_no_head_left_is_a_sentence(small):
     assert not [each for each in app.get("bidi_component") if "heatmap" in each.proto.component_name]
 
 
+def test_rollout_gives_way_to_one_head_under_cross_attention_and_comes_back(small):
+    app = opened(source=TEXT, combine="rollout", attention="encoder")
+    for kind, shown in (("encoder", "Rollout"), ("cross", "Layer "), ("encoder", "Rollout")):
+        app.session_state[Key.KIND] = kind
+        app.run()
+        assert not app.exception
+        assert component(app, "heatmap")[0]["name"].startswith(shown)
+        assert app.query_params["combine"] == "rollout"
+
+
 def test_a_pin_of_another_shape_is_a_sentence(here):
     write_small(here / "small", n_heads=2)
     write_small(here / "wide", n_heads=4)

@@ -15,6 +15,7 @@ from model.checkpoints.native import save_checkpoint
 from tests.app_reading import component, opened
 from tests.model.examples import one_stack
 from tests.model.network.test_kinds import TOKENIZERS
+from tests.test_rooms import ROOT
 from tests.viz.no_server import no_server
 from tests.viz.small import looking, write_small
 from viz.i18n.format import significant
@@ -145,6 +146,24 @@ def test_a_pin_adds_what_changed_most_and_differences(small, tmp_path):
     figure = model_map(inputs, Pictures(inputs.trace, inputs.comparison, True))
     assert "no block can be compared" in figure.caption.sentence
     assert all(block["flow"] is None for block in figure.model["blocks"])
+
+
+def test_a_word_in_the_place_of_another_is_compared_in_heading_and_frames_alike():
+    translator = open_checkpoint(ROOT / "checkpoints" / "eng-cmn")
+    red, blue = "She bought a red car yesterday.", "She bought a blue car yesterday."
+    inputs = looking(translator, blue, "", pinned=(translator, red, "")).inputs
+    figure = model_map(inputs, Pictures(inputs.trace, inputs.comparison, True))
+    frames = {
+        (block["name"], head): share
+        for block in figure.model["blocks"]
+        for head, share in enumerate(block["moved"] or ())
+    }
+    name, head = max(frames, key=frames.__getitem__)
+    most = inputs.comparison.changes.query("kind == 'head'").iloc[0]
+    assert (int(most["head"]), most["change"]) == (head, pytest.approx(frames[name, head]))
+    assert f"{most['layer'] + 1}.{head + 1} ({significant(frames[name, head])})" in str(figure.caption.finding)
+    assert inputs.comparison.source.replaced == (3,)
+    assert not bool(inputs.comparison.counterpart(f"{most['name']}.weights")[..., 3].isnan().all())
 
 
 def test_the_page_has_the_map_its_explanation_and_its_table(small):
