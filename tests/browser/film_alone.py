@@ -60,7 +60,9 @@ class ShownFilm:
         named = described(film, KIND, {})
         order = [[layer, head] for layer in range(layers) for head in range(heads)]
         sizes = {"rows": rows, "cells": columns, "low": 0, "high": 1, "tops": [1] * len(order), "count": len(order)}
-        said = dict.fromkeys(("layer", "head", "metric", "masked", "caption", "missing", "hidden", "block"), "a")
+        said = dict.fromkeys(
+            ("layer", "head", "metric", "masked", "caption", "missing", "hidden", "block", "place"), "a"
+        )
         header = {
             **sizes,
             "kind": kind,

@@ -61,7 +61,7 @@ function buildFilm(parentElement) {
     },
   ));
   player.controls.insertBefore(player.speed, player.buttons.a);
-  const { opener, panel } = newPopover("step about", player.controls);
+  const { opener, panel } = newPopover("step about");
   opener.textContent = "?";
   player.buttons.keys.after(opener, panel);
   [root.opener, root.signs] = [opener, panel];
