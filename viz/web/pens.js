@@ -81,9 +81,9 @@ export function measurer(context, look) {
 }
 
 const UPRIGHT = /[\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff\uff00-\uff07\uff0a-\uffef]/; // letters that stand in a column; brackets turn
-const STANDS = new RegExp(`${UPRIGHT.source}|^\\s*\\d{1,2}\\s*$`);
+const STANDS = new RegExp(`${UPRIGHT.source}|^\\s*(\\d{1,2}|Δ)\\s*$`);
 
-const TURNED = /[\p{L}→←↔↛]/u; // letters and arrows that do not stand in a column
+const TURNED = /[A-Za-z]{2}|[→←↔↛]/; // words and arrows that do not stand in a column
 
 // A pen's text that runs up or down: Chinese letters stand one below the other, and so do short numbers between them. Where
 // others are among them, all of it is turned: a line is read in one way.
