@@ -33,7 +33,10 @@ def fields(
     """
     parameters = [*experiment.parameters]
     if experiment.seeded:
-        parameters += [Parameter("seeds", _("seeds"), SEEDS, 1, MOST), Parameter("seed", _("first seed"), 1, 1, LAST)]
+        parameters += [
+            Parameter("seeds", _("seeds"), SEEDS, 1, MOST),
+            Parameter("seed", _("starting at seed"), 1, 1, LAST),
+        ]
     if not parameters:
         return (), (1,)
     st.html(NARROW)
