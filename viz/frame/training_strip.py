@@ -126,7 +126,7 @@ def strip_data(
             "possible": [] if refused else ["advance", "batch", "run"],
         }
     snapshot = live.snapshot
-    rows, sentence, question = facts(snapshot), status_sentence(snapshot), []
+    rows, sentence, question, about = facts(snapshot), status_sentence(snapshot), [], [signs]
     summary = [row["text"] for row in rows if row["short"]]
     onward = {"advance", "batch", "run", "pause" if snapshot.status in training.MOVING else "run"}
     possible = {"reset"} if snapshot.status in training.OVER else {*onward, "reset"}
@@ -138,16 +138,16 @@ def strip_data(
         elif anew:
             possible = {"advance", "batch", "run", "reset"}
             onto = _("A step begins the training of a copy of {shown} in its place.").format(shown=model_name)
-            sentence, question = in_turn(sentence and stopped(sentence), onto), give_up_question(live, model_name)
+            about, question = [onto, signs], give_up_question(live, model_name)
         elif snapshot.status not in training.OVER:
             onto = _("A step trains the copy of {name} that is in training, and shows it in the place of {shown}.")
-            sentence = in_turn(sentence and stopped(sentence), onto.format(name=live.start.name, shown=model_name))
+            about = [onto.format(name=live.start.name, shown=model_name), signs]
     return {
         "status": snapshot.status,
         "question": question if own else [],
         "step": snapshot.step,
         "summary": " · ".join(summary),
-        "about": [signs],
+        "about": about,
         "facts": rows,
         "losses": live.current.curves.overview("loss", DRAWN) if live.current else [],
         "sentence": sentence if own else training.watched_only(),

@@ -73,13 +73,13 @@ def test_before_a_click_it_is_said_which_model_is_trained(begun):
     assert (ours["words"]["of"], other["words"]["of"]) == (name, "another")
     assert (ours["summary"], ours["sentence"]) == ("step 0", "")
     assert other["summary"] == f"{name} · step 0"
-    assert other["sentence"] == "A step begins the training of a copy of another in its place."
+    assert other["about"][0] == "A step begins the training of a copy of another in its place."
     gate = Gate(begun)
     begun.run()
     assert gate.reached.wait(LONG)
     moving = training_strip.strip_data(begun, "", model_name="another")
     sentence = f"A step trains the copy of {name} that is in training, and shows it in the place of another."
-    assert (moving["sentence"], moving["question"], "pause" in moving["possible"]) == (sentence, [], True)
+    assert (moving["about"][0], moving["question"], "pause" in moving["possible"]) == (sentence, [], True)
     gate.open.set()
     settled(begun)
     assert training_strip.strip_data(None, "", model_name="another")["words"]["of"] == "another"
@@ -106,7 +106,8 @@ def test_a_training_at_rest_gives_way_to_one_of_the_shown_model_which_asks_first
     strip = training_strip.strip_data(begun, "", model_name=shown.name)
     assert strip["possible"] == ["advance", "batch", "reset", "run"]
     assert strip["question"] == [f"Give up the run of new and train {shown.name}", "Show new"]
-    assert strip["sentence"] == f"finished. A step begins the training of a copy of {shown.name} in its place."
+    onto = f"A step begins the training of a copy of {shown.name} in its place."
+    assert (strip["sentence"], strip["about"][0]) == ("finished", onto)
     assert training_strip.strip_data(begun, "why", model_name=shown.name)["possible"] == ["reset"]
     begun.reset()
     settled(begun)
