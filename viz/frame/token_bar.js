@@ -26,7 +26,7 @@ function placeHeader(root) {
   sticky.style.setProperty("--cluster", `${cluster.offsetWidth}px`); // as wide is the column of the button above
 }
 
-// Where tokens are cut beside what is changed or pinned, signs stand without their words, as on a phone.
+// Where tokens are cut beside what is changed or pinned, checks and changes are signs without words, what is pinned keeps its word: it leads to the list.
 /** @param {Root} root */
 function fitLine(root) {
   root.classList.remove("tight");
