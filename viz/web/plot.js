@@ -140,7 +140,7 @@ function download(blob, name) {
 /** @param {PlotRoot} root */
 export function buildMenu(root) {
   const menu = element("div", "menu");
-  const opener = menu.appendChild(element("button", "opener", "↓"));
+  const opener = menu.appendChild(element("button", "opener", "⋯"));
   const list = menu.appendChild(element("div", "list"));
   /** @param {boolean} wanted */
   const open = (wanted) => {
@@ -154,6 +154,12 @@ export function buildMenu(root) {
   };
   opener.type = "button";
   opener.addEventListener("click", () => open(list.hidden));
+  const large = list.appendChild(element("button", "large"));
+  large.type = "button";
+  large.addEventListener("click", () => {
+    open(false);
+    bus.dispatchEvent(new CustomEvent("present", { detail: root.getRootNode() }));
+  });
   for (const kind of Object.keys(FILES)) {
     const button = list.appendChild(element("button", "", kind));
     button.type = "button";
@@ -163,12 +169,6 @@ export function buildMenu(root) {
       save(root, kind);
     });
   }
-  const large = list.appendChild(element("button", "large"));
-  large.type = "button";
-  large.addEventListener("click", () => {
-    open(false);
-    bus.dispatchEvent(new CustomEvent("present", { detail: root.getRootNode() }));
-  });
   const python = list.appendChild(element("button", "python"));
   python.type = "button";
   python.addEventListener("click", async () => {
@@ -191,10 +191,11 @@ export function addMenu(root) {
   root.classList.add("filed");
 }
 
-// The button that opens the menu is called so.
-/** @param {Root} root @param {string} name */
-export function nameMenu(root, name) {
+// The button that opens the menu is called by what is in it: where a figure can be presented, that and files.
+/** @param {Root} root @param {string} files */
+export function nameMenu(root, files) {
   const opener = root.querySelector(".opener");
+  const name = bus.present ? `${bus.present} · ${files}` : files;
   if (opener.title === name) return;
   opener.title = name;
   opener.setAttribute("aria-label", name);
