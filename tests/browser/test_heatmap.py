@@ -52,14 +52,20 @@ WRITTEN = r"""
 
 
 def test_a_title_in_a_column_is_written_without_gaps_and_not_over_itself(page):
-    """Chinese letters and short numbers stand, what is between them is turned: each begins where the last one ends."""
-    title = ["第", "2", "层", "‖", "均", "值", "− x‖ / ‖x‖", "，", "logit", "之", "差"]
-    shown = Shown(page, list("abcdefghijklmnopq"), list("vwxyz"), title="第 2 层‖均值 − x‖ / ‖x‖，logit 之差")
+    """Chinese letters and short numbers stand, signs between them are turned: each begins where the last one ends. A
+    title with a word in Latin letters is turned whole.
+    """
+    title = ["第", "2", "层", "‖", "均", "值", "− x‖ / ‖x‖", "，", "之", "差"]
+    word = "激活 1 的 logit"
+    rows, columns = list("abcdefghijklmnopq"), list("vwxyz")
+    shown = Shown(page, rows, columns, title="第 2 层‖均值 − x‖ / ‖x‖，之差")
     found = [each for each in page.evaluate(WRITTEN, shown.saved("SVG").decode()) if each[0] in title]
     assert [words for words, _top, _bottom in found] == title
     gaps = [top - bottom for (_above, _top, bottom), (_below, top, _bottom) in pairwise(found)]
     assert min(gaps) > -0.5, gaps
     assert max(gaps) < 5, gaps
+    whole = page.evaluate(WRITTEN, Shown(page, rows, columns, title=word).saved("SVG").decode())
+    assert word in [words for words, _top, _bottom in whole]
 
 
 LOGARITHMIC = np.array([[0, 5e-5, 1e-4, 1e-3, 0.05, 1.0]])
