@@ -23,6 +23,10 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "metric": ("entropy", "distance", "previous", "first", "special", "diagonal", "induction"),
     "order": ("layer", "highest", "lowest"),
     "combine": ("head", "average", "maximum", "rollout"),
+    # under cross-attention, in the place of one that it does not have
+    "metric_across": ("entropy", "distance", "first", "special"),
+    "order_across": ("layer", "highest", "lowest"),
+    "combine_across": ("head", "average", "maximum"),
     "draw": ("map", "lines"),
     "below": ("steps", "importance"),
     "bertviz": ("head", "model", "neuron"),

@@ -20,7 +20,8 @@ class HeadGrid(Figure):
     of each thumbnail; head: the framed one. notes: a number of each. waiting: not computed yet. across: thumbnails side
     by side. block: numbers of rows and columns that a cell stands for. difference: values are differences from the pin:
     one that is NaN has no counterpart. floor: of a logarithmic scale. film: kind of attention whose film may take the
-    thumbnails' place; empty: none may.
+    thumbnails' place; empty: none may. best: of each kind of attention the first head in this order, (kind, layer,
+    head), and its words, the first kind first; empty where there is one kind, or no such order.
     """
 
     cells: NDArray[np.float32]
@@ -39,3 +40,4 @@ class HeadGrid(Figure):
     difference: bool = False
     floor: float | None = None
     film: str = ""
+    best: Sequence[tuple[tuple[str, int, int], str]] = ()

@@ -148,6 +148,13 @@ class PanelsHeader(PlotHeader):
     cell: NotRequired[int]
 
 
+class BestHead(TypedDict):
+    kind: str
+    layer: int
+    head: int
+    label: str
+
+
 class HeadGridHeader(FileHeader):
     kind: str
     stamp: str
@@ -159,6 +166,7 @@ class HeadGridHeader(FileHeader):
     difference: bool
     floor: float | None
     notes: list[str]
+    best: list[BestHead]
     waiting: list[bool]
     labels: Sided
     sides: Sided

@@ -190,6 +190,13 @@ interface PanelsHeader {
   cell?: number;
 }
 
+interface BestHead {
+  kind: string;
+  layer: number;
+  head: number;
+  label: string;
+}
+
 interface HeadGridHeader {
   file: string;
   words: Record<string, any>;
@@ -204,6 +211,7 @@ interface HeadGridHeader {
   difference: boolean;
   floor: number | null;
   notes: string[];
+  best: BestHead[];
   waiting: boolean[];
   labels: Record<string, any>;
   sides: Record<string, any>;

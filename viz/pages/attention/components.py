@@ -19,12 +19,12 @@ LEVELS = 65532  # of a thumbnail's value in 16 bits; the next say that a cell is
 
 @renders(HeadGrid)
 class HeadGridRenderer(Renderer[HeadGrid]):
-    """Thumbnails in 16 bits; a click on one says {layer, head}. A difference that is NaN is not drawn, what else is not
-    finite has a mark of its own.
+    """Thumbnails in 16 bits; a click on one says {layer, head}, on the best of a kind {kind, layer, head}. A difference
+    that is NaN is not drawn, what else is not finite has a mark of its own.
     """
 
     component = component("pages/attention/head_grid")
-    clicks: ClassVar[Sequence[str]] = ("head",)
+    clicks: ClassVar[Sequence[str]] = ("head", "best")
 
     def _header(self) -> dict[str, Any]:
         figure, caption = self.figure, self.caption
@@ -38,6 +38,10 @@ class HeadGridRenderer(Renderer[HeadGrid]):
             "difference": figure.difference,
             "floor": figure.floor,
             "notes": list(figure.notes),
+            "best": [
+                {"kind": kind, "layer": layer, "head": head, "label": words}
+                for (kind, layer, head), words in figure.best
+            ],
             "waiting": list(figure.waiting),
             "words": self._words(),
             "alt": caption.alt,
@@ -52,6 +56,7 @@ class HeadGridRenderer(Renderer[HeadGrid]):
         return {
             "place": _("Layer {layer}, head {head}"),
             "metric": self.figure.words["metric"],
+            "best": _("Over all kinds:"),
             "masked": _("masked"),
             "download": _("Download"),
             "csv": self.columns,

@@ -21,7 +21,14 @@ from viz.i18n.catalogue import _
 from viz.i18n.errors import lacks
 from viz.i18n.format import scale_name
 from viz.i18n.messages import in_language
-from viz.pages.attention.text import below_name, combination_name, drawing_name, order_name, quantity_name
+from viz.pages.attention.text import (
+    below_name,
+    combination_name,
+    drawing_name,
+    metrics_of,
+    order_name,
+    quantity_name,
+)
 from viz.pages.attention.view import HeadSettings
 from viz.state.session import Key, attention_kinds, choice, choose, choose_attention, current_session
 from viz.ui.choice_row import ChoiceRow, choice_row
@@ -33,8 +40,8 @@ class Choice(StrEnum):
     """This page's controls; their names are parameters of the address bar."""
 
     QUANTITY = "quantity"
-    METRIC = "metric"
-    ORDER = "order"
+    METRIC, METRIC_ACROSS = "metric", "metric_across"
+    ORDER, ORDER_ACROSS = "order", "order_across"
     LAYERS = "layers"
     HEADS = "heads_shown"
     LEAST = "least"
@@ -117,11 +124,6 @@ def show_filters(wish: HeadSettings, model: TextModel, row: ChoiceRow) -> HeadSe
     return replace(wish, layers=layers, heads=heads, least=least, most=most)
 
 
-def metrics_of(kind: AttentionKind) -> list[str]:
-    """Metrics that this kind of attention has: induction is of a text that looks at itself."""
-    return [name for name in METRICS if name != "induction" or kind != "cross"]
-
-
 def show_below(kind: Kind) -> str:
     """Choice of the section under the heads: the steps of one query, or what each head is good for."""
     row = st.container(horizontal=True, vertical_alignment="center")
@@ -134,30 +136,33 @@ def show_below(kind: Kind) -> str:
 
 def choose_order(metrics: Sequence[str], place: DeltaGenerator) -> tuple[str, str]:
     """Number of each head and order by it, of one list: by layer, each number from its highest, the one shown from its
-    lowest. Both are in the address bar.
+    lowest. Both are in the address bar. A number that this kind of attention does not have gives way to another choice,
+    the layers' order at first, and comes back with the other kinds.
     """
-    address = current_session().address
+    address, number_key, key = current_session().address, Choice.METRIC, Choice.ORDER
+    if (named := address.get(number_key) or "") in METRICS and named not in metrics:
+        number_key, key = Choice.METRIC_ACROSS, Choice.ORDER_ACROSS
+        named = address.get(number_key) or ""
     options = [ORDERS[0], *metrics, ORDERS[-1]]
-    was_pending = address.take(Choice.METRIC) | address.take(Choice.ORDER)
-    named = address.get(Choice.METRIC) or ""
+    was_pending = address.take(number_key) | address.take(key)
     metric = named if named in metrics else metrics[0]
-    wish = {"highest": metric, "lowest": "lowest"}.get(address.get(Choice.ORDER) or "", ORDERS[0])
-    if was_pending or st.session_state.get(Choice.ORDER, wish) not in options:
-        st.session_state[Choice.ORDER] = wish
+    wish = {"highest": metric, "lowest": "lowest"}.get(address.get(key) or "", ORDERS[0])
+    if was_pending or st.session_state.get(key, wish) not in options:
+        st.session_state[key] = wish
     words = {option: in_language(order_name(option)) for option in options}
     picked = place.selectbox(
         _("Order"),
         options,
         index=options.index(wish),
-        key=Choice.ORDER,
+        key=key,
         format_func=words.__getitem__,
         label_visibility="collapsed",
         width=330,
     )
     metric, order = (picked, "highest") if picked in metrics else (metric, picked)
-    for key, value, first in ((Choice.METRIC, metric, metrics[0]), (Choice.ORDER, order, ORDERS[0])):
-        if value != first or address.get(key) is not None:
-            address.set(key, value)
+    for name, value, first in ((number_key, metric, metrics[0]), (key, order, ORDERS[0])):
+        if value != first or address.get(name) is not None:
+            address.set(name, value)
     return metric, order
 
 

@@ -2,7 +2,7 @@
 // that frame of it is shown, from bytes that are here already.
 
 import { unpack } from "../../web/bytes.js";
-import { ending, labelled, newRoot, write } from "../../web/elements.js";
+import { element, ending, labelled, newRoot, write } from "../../web/elements.js";
 import { about, precisionOf, signed, significant } from "../../web/numbers.js";
 import { bus, hover } from "../../web/bus.js";
 import { nameMenu, showAbout } from "../../web/plot.js";
@@ -27,6 +27,8 @@ function build(parentElement) {
     still();
   };
   root.grid.setAttribute("role", "group");
+  root.best = element("div", "best");
+  root.prepend(root.best);
   addFiles(root, () => root.grid, gridLines);
   const { draw } = root.kind;
   root.kind.draw = (/** @type {Pen} */ pen) => {
@@ -158,7 +160,22 @@ function filmed(sent) {
   const caption = words.film.replace("{step}", bus.at.toLocaleString("en"));
   const scale = { low: 0, high: 1, tops: tops.every((/** @type {number} */ top) => top === 1) ? tops : highest };
   const error = filmError(kind) + 0.5 / LEVELS;
-  return { ...sent, ...scale, levels, error, notes: order.map(() => ""), words: { ...words, caption }, step: bus.at };
+  return { ...sent, ...scale, levels, error, notes: order.map(() => ""), best: [], words: { ...words, caption }, step: bus.at };
+}
+
+// The best head of each kind of attention: a press opens that kind with it.
+/** @param {any} root @param {HeadGridHeader} shown */
+function showBest(root, { best, words }) {
+  const row = JSON.stringify([words.best, best]);
+  if (row === root.best.dataset.row) return; // the button in focus stays
+  root.best.dataset.row = row;
+  const buttons = best.map(({ kind, layer, head, label }) => {
+    const button = element("button", "", label);
+    button.type = "button";
+    button.addEventListener("click", () => root.sendBest({ kind, layer, head }));
+    return button;
+  });
+  root.best.replaceChildren(...(buttons.length ? [element("span", "muted", words.best), ...buttons] : []));
 }
 
 /** @param {any} root */
@@ -173,6 +190,7 @@ function showHeads(root) {
   const { file, words } = shown;
   showThumbnails(root, { ...shown, header: { file, words } });
   write(root.caption, words.caption);
+  showBest(root, shown);
   root.dataset.step = shown.step ?? "";
 }
 
@@ -184,6 +202,7 @@ export default function ({ data, parentElement, setTriggerValue }) {
   const { order, columns, chosen, stamp, rows, cells, alt, words } = shown;
   const [levels, states] = shown.arrays;
   root.send = (/** @type {any} */ place) => setTriggerValue("head", place);
+  root.sendBest = (/** @type {any} */ place) => setTriggerValue("best", place);
   root.explain = () => setTriggerValue("about", performance.now());
   root.chosen = chosen;
   arrangeThumbnails(root, order, columns);

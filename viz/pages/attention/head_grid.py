@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 import torch
@@ -16,6 +16,7 @@ from torch import Tensor
 
 from model.analysis.attention_maps import Quantity
 from model.capture.interventions import RemovedHead, removed_heads
+from model.capture.trace import AttentionKind
 from model.message import Message
 from model.runtime import cancellation
 from viz.figures.axis import Axis
@@ -23,7 +24,7 @@ from viz.figures.figure import Caption
 from viz.figures.head_grid import HeadGrid
 from viz.i18n.format import significant, significant_alike
 from viz.i18n.messages import joined
-from viz.i18n.names import side_title
+from viz.i18n.names import attention_title, side_title
 from viz.pages.attention.text import (
     METRIC_SIGNS,
     METRIC_TITLES,
@@ -31,9 +32,10 @@ from viz.pages.attention.text import (
     log_sentence,
     metric_caption,
     metric_number,
+    metrics_of,
     quantity_name,
 )
-from viz.pages.attention.view import HeadMaps, marked, measured
+from viz.pages.attention.view import HeadMaps, marked, measured, metrics
 from viz.ui.plots import stamp
 
 GONE = "✕"  # in the place of a removed head's number
@@ -92,6 +94,7 @@ def heads_grid(
         difference=head_maps.differing,
         floor=floor,
         film=wish.kind if filmed and floor is None else "",
+        best=best_of_kinds(head_maps, thumbnails),
         words={
             "metric": METRIC_TITLES[wish.metric],
             "hidden": Message("below {threshold}", threshold=wish.threshold),
@@ -117,6 +120,36 @@ def _notes(head_maps: HeadMaps, thumbnails: Thumbnails, heads: Heads) -> list[st
     known = [place for place in heads if thumbnails.known[place]]
     numbers = {place: metric_number(sign, thumbnails.values[place], head_maps.differing) for place in known}
     return [GONE if place in gone else numbers.get(place, "…") for place in heads]
+
+
+def best_of_kinds(head_maps: HeadMaps, thumbnails: Thumbnails) -> list[tuple[tuple[str, int, int], str]]:
+    """Of each kind of attention that has the metric, the head that its order begins with, and its words; the first kind
+    first. Empty where there is one kind; where the order is that of the layers, or of differences; or while heads wait.
+    """
+    wish, trace = head_maps.wish, head_maps.trace
+    kinds = [
+        kind for kind in get_args(AttentionKind) if trace.attention_paths(kind) and wish.metric in metrics_of(kind)
+    ]
+    if wish.order == "layer" or head_maps.differing or len(kinds) < 2 or not thumbnails.known.all():
+        return []
+    firsts = []
+    for kind in kinds:
+        other = head_maps if kind == wish.kind else head_maps.of_kind(kind)
+        values = thumbnails.values
+        if other is not head_maps:
+            values = metrics(other.maps, wish.metric, runs=other.measured_runs)[wish.metric]
+        place = next(iter(other.shown_heads(values)), None)
+        if place is not None and not np.isnan(values[place]):
+            firsts.append((float(values[place]), kind, place))
+    firsts.sort(key=lambda each: each[0], reverse=wish.order == "highest")
+    sign = METRIC_SIGNS[wish.metric]
+    return [
+        (
+            (kind, layer, head),
+            joined(" · ", joined(" ", attention_title(kind), f"{layer + 1}.{head + 1}"), metric_number(sign, value)),
+        )
+        for value, kind, (layer, head) in firsts
+    ]
 
 
 def extremes(head_maps: HeadMaps, thumbnails: Thumbnails, heads: Heads) -> str:

@@ -46,7 +46,7 @@ from viz.pages.attention.text import bertviz_name, explain, missing, refusal, tr
 from viz.pages.attention.vectors import vector_panels
 from viz.pages.attention.view import HeadImage, HeadMaps, HeadSettings
 from viz.render.view import FigureView, to_first, view
-from viz.state.session import Selection, Session, choose, current_session
+from viz.state.session import Selection, Session, attention_kinds, choose, current_session
 from viz.state.token_groups import merged, of_trace
 from viz.state.training import is_task
 from viz.ui.long_text import is_very_long, watch_job
@@ -174,7 +174,7 @@ def grid_of(session: Session, head_maps: HeadMaps, thumbnails: Thumbnails) -> Vi
     )  # else the film shows another forward pass
     filmed = filmed and not head_maps.runs.joined
     listed, place = head_maps.shown_heads(thumbnails.values), (chosen.layer, chosen.head)
-    return view(Part.HEADS, heads_grid(head_maps, thumbnails, listed, place, filmed), head=on_head)
+    return view(Part.HEADS, heads_grid(head_maps, thumbnails, listed, place, filmed), head=on_head, best=on_best)
 
 
 def known_heads(session: Session, head_maps: HeadMaps) -> tuple[dict[Any, Any], str]:
@@ -324,6 +324,11 @@ def show_bertviz(head_maps: HeadMaps, chosen: Selection) -> None:
 @live
 def on_head(clicked: dict[str, Any]) -> None:
     current_session().select(layer=int(clicked["layer"]), head=int(clicked["head"]))
+
+
+def on_best(clicked: dict[str, Any]) -> None:
+    if (kind := clicked["kind"]) in attention_kinds(current_session().model.network):
+        importance.open_head((kind, int(clicked["layer"]), int(clicked["head"])))
 
 
 @live

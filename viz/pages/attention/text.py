@@ -13,7 +13,7 @@ from model.analysis.attention_maps import COMBINATIONS, Maps, Quantity
 from model.analysis.head_importance import Removals
 from model.analysis.head_metrics import likeness
 from model.capture.interventions import HeadsRemoved, RemovedHead
-from model.capture.trace import ATTENTION_PATHS
+from model.capture.trace import ATTENTION_PATHS, AttentionKind
 from model.message import Message
 from model.network.transformer import Network
 from viz.figures.figure import About
@@ -280,36 +280,27 @@ def metric_number(sign: str, value: float, difference: bool = False) -> str:
     return f"{sign} {text.replace('-', '−')}"
 
 
+def metrics_of(kind: AttentionKind) -> list[str]:
+    """Metrics that this kind of attention has: some are of a text that looks at itself."""
+    return [name for name in numbers.METRICS if kind != "cross" or name not in ("previous", "diagonal", "induction")]
+
+
 def metric_caption(name: str, cross: bool) -> str:
     """Name and unit of the number on the thumbnails."""
-    names = {
+    if cross and name == "distance":
+        return Message(
+            "D = mean distance in keys from the counterpart, the key as far into the source as the query is into the "
+            "target"
+        )
+    return {
         "entropy": Message("H = entropy in nats"),
+        "distance": Message("D = mean distance in tokens, |i − j|"),
+        "previous": Message("P = weight on the token before"),
         "first": Message("F = weight on the first key"),
         "special": Message("S = weight on special tokens"),
-    }
-    if cross:
-        names |= {
-            "distance": Message(
-                "D = mean distance in keys from the counterpart, the key as far into the source as the query is into "
-                "the target"
-            ),
-            "previous": Message(
-                "P = weight on the key before the counterpart, which is as far into the source as the query is into "
-                "the target: across two texts it says little"
-            ),
-            "diagonal": Message(
-                "= is the weight on the counterpart, the key as far into the source as the query is into the target"
-            ),
-            "induction": Message("I needs a text that looks at itself"),
-        }
-    else:
-        names |= {
-            "distance": Message("D = mean distance in tokens, |i − j|"),
-            "previous": Message("P = weight on the token before"),
-            "diagonal": Message("= is the weight on the token itself"),
-            "induction": Message("I = weight on earlier tokens right after the same token (an induction head)"),
-        }
-    return names[name]
+        "diagonal": Message("= is the weight on the token itself"),
+        "induction": Message("I = weight on earlier tokens right after the same token (an induction head)"),
+    }[name]
 
 
 def quantity_name(name: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -76,7 +76,7 @@ class HeadMaps:
         merged: Mapping[str, Pieces] = {},
         task: bool = False,
     ) -> None:
-        self.task = task
+        self.task, self.merged = task, merged
         self.trace, self.wish, self.comparison = trace, wish, comparison
         self.differing = differing and comparison is not None
         self.maps = Maps(trace, wish.kind, wish.quantity)
@@ -87,6 +87,11 @@ class HeadMaps:
         self.rows, self.columns = sides(trace, wish.kind)
         self.runs = GroupedAxes(trace, (self.rows, self.columns), merged)
         self.row_labels, self.column_labels = self.runs.labels
+
+    def of_kind(self, kind: AttentionKind) -> HeadMaps:
+        """Maps of another kind of attention, as the controls want these."""
+        wish = replace(self.wish, kind=kind)
+        return HeadMaps(self.trace, wish, self.comparison, self.differing, self.merged, self.task)
 
     @property
     def measured_runs(self) -> GroupedAxes | None:

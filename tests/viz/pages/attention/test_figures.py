@@ -69,6 +69,31 @@ def test_heads_are_sorted_by_their_number(small, metric):
     assert shown == pytest.approx(values, abs=0.0051)
 
 
+@pytest.mark.parametrize(("metric", "order"), [("previous", "highest"), ("entropy", "lowest"), ("special", "highest")])
+def test_the_best_head_of_each_kind_is_that_of_its_weights_the_best_kind_first(small, metric, order):
+    grid, _figure = figures(maps_of(small, kind="encoder", metric=metric, order=order))
+    trace, sign = small.trace(TEXT), 1 if order == "lowest" else -1
+    expected = []
+    for kind in ("encoder", "decoder", *(() if metric == "previous" else ("cross",))):
+        labels = trace.target_tokens if kind == "decoder" else trace.source_tokens
+        values = METRICS[metric](trace.attention(kind), torch.tensor([label in ("<s>", "</s>") for label in labels]))
+        layer, head = divmod(int((sign * values).argmin()), values.shape[1])
+        expected.append((sign * float(values[layer, head]), (kind, layer, head)))
+    assert [place for place, _words in grid.best] == [place for _value, place in sorted(expected)]
+    shown = [float(str(words).split()[-1]) for _place, words in grid.best]
+    assert shown == pytest.approx([abs(value) for value, _place in sorted(expected)], abs=0.0051)
+
+
+def test_there_is_no_best_head_in_the_order_of_layers_or_of_differences_or_of_one_kind(small, tmp_path):
+    alone = write(tmp_path / "alone", "decoder-only")
+    for shown in (
+        maps_of(small, kind="encoder"),
+        maps_of(small, kind="encoder", order="highest", pinned=(small, OTHER, "")),
+        maps_of(alone, kind="decoder", order="highest"),
+    ):
+        assert not figures(shown)[0].best
+
+
 def test_induction_is_the_weight_after_an_earlier_same_token(small):
     text = "The cat sees the cat."
     grid, _figure = figures(maps_of(small, text, "encoder", metric="induction"))

@@ -12,6 +12,7 @@ from tests.test_app_kinds import write
 from tests.viz.small import write_small
 from viz.pages.attention import page
 from viz.pages.attention.view import HeadMaps, HeadSettings
+from viz.state.serving import serving
 from viz.state.session import Key
 
 TEXT = "The cat sees."
@@ -44,10 +45,39 @@ def test_the_address_says_what_is_drawn(small, monkeypatch):
     assert "threshold" not in app.query_params
 
 
-def test_induction_is_not_offered_for_two_texts(small):
-    app = opened(source="The cat sees the cat.", attention="cross", metric="induction", more="open")
-    assert all(note.startswith("H ") for note in heads(app)[0]["notes"])
-    assert not any("induction" in option for option in app.selectbox(key="order").options)
+def test_an_order_of_one_text_gives_way_to_the_layers_under_cross_attention_and_comes_back(small):
+    app = opened(source="The cat sees the cat.", metric="previous", order="highest", attention="encoder")
+    for kind, sign in (("encoder", "P "), ("cross", "H "), ("encoder", "P ")):
+        app.session_state[Key.KIND] = kind
+        app.run()
+        assert not app.exception
+        grid = heads(app)[0]
+        assert all(note.startswith(sign) for note in grid["notes"])
+        assert (grid["order"][0] == [0, 0] and not grid["best"]) or kind == "encoder"
+        assert [app.query_params[name] for name in ("metric", "order")] == ["previous", "highest"]
+        if kind == "cross":
+            options = " ".join(app.selectbox(key="order_across").options)
+            assert not any(word in options for word in ("induction", "previous", "diagonal"))
+    assert [each["kind"] for each in grid["best"]] in (["encoder", "decoder"], ["decoder", "encoder"])
+
+
+def test_another_order_can_be_chosen_under_cross_attention_meanwhile(small):
+    app = opened(source=TEXT, metric="previous", order="highest", attention="cross")
+    app.selectbox(key="order_across").set_value("distance").run()
+    grid = heads(app)[0]
+    assert grid["notes"] == sorted(grid["notes"], reverse=True)
+    assert grid["notes"][0].startswith("D ")
+    assert {each["kind"] for each in grid["best"]} == {"encoder", "decoder", "cross"}
+
+
+def test_the_best_head_of_another_kind_is_opened_with_that_kind(small):
+    app = opened(source=TEXT, metric="previous", order="highest", attention="encoder")
+    (best,) = [each for each in heads(app)[0]["best"] if each["kind"] == "decoder"]
+    with serving(app.session_state[Key.SESSION]):
+        page.on_best(best)
+    app.run()
+    assert heads(app)[0]["chosen"] == [best["layer"], best["head"]] == heads(app)[0]["order"][0]
+    assert app.query_params["attention"] == "decoder"
 
 
 def test_the_list_of_orders_has_each_number_which_is_that_of_the_thumbnails_too(small):
