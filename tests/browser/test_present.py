@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.looking import eventually, stands_still
+from tests.browser.looking import eventually, stands_still, thumbnail
 from viz.i18n.format import token_sign
 from viz.state.session import FIRST_SOURCE
 
@@ -89,6 +89,22 @@ def test_the_menu_presents_the_figure_in_the_middle_and_a_figures_own_menu_that_
     expect(page.get_by_test_id("stSidebar")).to_be_visible()
     stands_still(page)
     expect(page.locator(f".{key}")).to_be_in_viewport()
+
+
+def test_a_pressed_thumbnail_is_presented_large_and_the_grid_has_the_windows_width(visit):
+    """Square maps would not fill it. A double press ends there too: its second one is on the map that came."""
+    page = visit(viewport={"width": 1366, "height": 650}).open()
+    stands_still(page)
+    heads = page.locator(".vitrine.heads")
+    heads.locator(".opener").click()
+    heads.get_by_role("button", name="Present", exact=True).click()
+    expect(page.locator(f"{SHOWN} .vitrine.heads")).to_be_visible()
+    eventually(page, lambda: heads.locator(".grid").bounding_box()["width"] > 0.94 * 1366)
+    thumbnail(page, 2, 3).dblclick()
+    expect(page.locator(f"{LARGE}{SHOWN} .heading")).to_contain_text("Layer 2, head 3")
+    page.locator(".presenting_bar .before").click()
+    expect(page.locator(f"{SHOWN} .vitrine.heads")).to_be_visible()
+    page.keyboard.press("Escape")
 
 
 def test_a_chart_of_plotly_is_presented_whole_and_large(visit):

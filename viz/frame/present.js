@@ -23,6 +23,7 @@ const LEAST_AREA = 10_000; // of a figure that is drawn
 const PATIENCE = 20_000; // of such looks
 const NAMED = 2000; // milliseconds of looks for the figure that a lesson names
 const RETURNS = 1000; // milliseconds in which a page has its heights again
+const TWICE = 600; // milliseconds in which a second press is of the same double one
 const SAYS = 2500; // how long a sentence about the last figure stays
 
 /** @type {HTMLElement | null} */
@@ -174,6 +175,13 @@ const observer = new MutationObserver(() => {
 });
 
 bus.addEventListener("present", (/** @type {any} */ event) => present(figureWith(event.detail)));
+// Of thumbnails that are presented one was pressed: it is seen large. A lesson's step keeps its figure, its question is about that.
+bus.addEventListener("chosen", (/** @type {any} */ { detail }) => {
+  const large = figures().find((each) => detail.includes(keyOf(each)));
+  if (!bar || led || bus.lesson || !large) return;
+  addEventListener("dblclick", (event) => event.stopPropagation(), { capture: true, signal: AbortSignal.timeout(TWICE) }); // it would end
+  show(large);
+});
 bus.addEventListener("lesson", () => {
   if (!bar) return;
   showText(bus.lesson, led);

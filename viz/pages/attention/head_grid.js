@@ -1,5 +1,5 @@
-// Heads as thumbnails, in any order. Click one to open it large. While the film of a training stands at an earlier step,
-// that frame of it is shown, from bytes that are here already.
+// Heads as thumbnails, in any order. Click one to open it large, and to present it where the grid is presented. While the film
+// of a training stands at an earlier step, that frame of it is shown, from bytes that are here already.
 
 import { unpack } from "../../web/bytes.js";
 import { element, ending, labelled, newRoot, write } from "../../web/elements.js";
@@ -11,6 +11,7 @@ import { filmError, filmShape, filmWeights, isFilmed, onFilm } from "../../web/f
 import { arrangeThumbnails, buildThumbnails, LEVELS, ODD_LEVEL, showThumbnails } from "../../web/thumbnails.js";
 
 const MOST_LINES = 200_000; // of a CSV: some 8 MB
+const LARGE = ["head_large", "head_lines"]; // keys of a chosen head's figure: its map, or lines
 
 /** @param {HTMLElement} parentElement */
 function build(parentElement) {
@@ -109,6 +110,7 @@ function choose(root, [layer, head]) {
   root.chosen = [layer, head];
   mark(root);
   root.send({ layer, head });
+  bus.dispatchEvent(new CustomEvent("chosen", { detail: LARGE }));
 }
 
 // What the line below says of a cell: its tokens and its value.
