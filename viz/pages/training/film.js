@@ -63,6 +63,7 @@ function buildFilm(parentElement) {
   player.controls.insertBefore(player.speed, player.buttons.a);
   const { opener, panel } = newPopover("step about");
   opener.textContent = "?";
+  panel.classList.add("signs");
   player.buttons.keys.after(opener, panel);
   [root.opener, root.signs] = [opener, panel];
   root.standing = player.controls.appendChild(element("span", "standing"));

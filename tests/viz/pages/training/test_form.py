@@ -71,9 +71,13 @@ def test_a_training_that_does_not_fit_into_memory_leaves_the_one_that_goes_on(mo
     app.session_state["begin"] = "demonstration"
     app.run().button(key="demonstration_begin").click().run()
     assert not app.exception
+    assert not app.error  # another run of the one that is there
+    assert live(app) is before
+    assert len(before.runs) == 2
+    training.trainings().end(app.session_state["session"].training.run)
+    app.run().button(key="demonstration_begin").click().run()
     assert len([each for each in app.error if "max_length, the layers or batch_tokens" in each.value]) == 1
-    assert training.trainings().get(app.session_state["session"].training.run) is before
-    assert before.current is not None
+    assert not training.trainings()
 
 
 def test_a_size_that_does_not_fit_is_said_before_the_start_until_it_is_another(monkeypatch):

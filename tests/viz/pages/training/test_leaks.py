@@ -36,7 +36,8 @@ def test_trainings_begun_and_given_up_leave_no_thread_and_no_tensor(runs, early)
         given.rewind(given.current.film.key_frames[0])
         given.run()
         given.pause()  # in the middle, whatever it is doing
-        app.button(key="demonstration_begin").click().run()
+        training.trainings().end(app.session_state["session"].training.run)
+        app.run().button(key="demonstration_begin").click().run()
         assert not app.exception
         live(app)
         assert len(training.trainings()) == 1
