@@ -223,6 +223,8 @@ def grid_sentences(head_maps: HeadMaps, count: int, cells: NDArray[np.float32]) 
         ),
         Message("press one to see it large"),
     ]
+    if wish.kind == "cross":
+        sentences.append(Message("by previous token, diagonal or induction: under Encoder and Decoder"))
     if any(isinstance(each, RemovedHead) and each.kind == wish.kind for each in head_maps.trace.changes):
         sentences.append(Message("{sign} = removed from the model", sign=GONE))
     if faint(head_maps, cells):
