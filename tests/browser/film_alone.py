@@ -70,7 +70,7 @@ class ShownFilm:
             "order": order,
             "columns": heads,
         }
-        header |= {"notes": ["H 0.5"] * len(order), "chosen": [0, 0], "block": [1, 1], "difference": False}
+        header |= {"notes": ["H 0.5"] * len(order), "best": [], "chosen": [0, 0], "block": [1, 1], "difference": False}
         header |= {"labels": named["labels"], "sides": named["sides"], "stamp": "a"}
         data = pack(header, [np.zeros((len(order), rows, columns), np.uint16), self.visible])
         host = "document.body.insertAdjacentHTML('beforeend', '<section id=grid></section>')"

@@ -58,7 +58,7 @@ def test_six_steps_on_controls_that_can_be_used_then_never_again_but_from_the_me
     expect(page.locator(CARD)).to_have_count(0)
     expect(page.locator(OFFER)).to_be_hidden()
     page.reload()
-    expect(page.locator(".vitrine.lead .sentence").first).to_be_visible()
+    expect(page.locator(".vitrine.lead .hint").first).to_be_visible()
     expect(page.locator(OFFER)).to_be_hidden()
     page.get_by_role("button", name="Menu", exact=True).click()
     page.get_by_role("button", name="Show me around").last.click()
@@ -69,7 +69,7 @@ def test_six_steps_on_controls_that_can_be_used_then_never_again_but_from_the_me
 
 def test_a_lesson_link_offers_no_tour(visit):
     page = first_page(visit(), lesson="attention-seen", step="1")
-    expect(page.locator(".vitrine.lead .hint").first).to_be_visible()
+    expect(page.locator(".vitrine.lead .sentence").first).to_be_visible()
     expect(page.locator(OFFER)).to_be_hidden()
 
 
