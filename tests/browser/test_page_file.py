@@ -109,13 +109,15 @@ def test_offline_a_page_of_hostile_text_explains_says_values_and_shows_any_head(
     tip = pointed(file, 1, 2)
     assert rows[1] in tip
     assert columns[2] in tip
-    assert weight_in(tip) == pytest.approx(float(weights[layer, head, 1, 2]), abs=1e-6)
+    assert weight_in(tip) == pytest.approx(float(weights[layer, head, 1, 2]), rel=5e-4, abs=1e-6)
     expect(chips(file, "source").nth(2)).to_have_class(re.compile(r"\blit\b"))  # wherever it is drawn
     other = (layer + 1) % len(weights), (head + 1) % model.config.n_heads
     thumbnail(file, other[0] + 1, other[1] + 1).click()
     expect(heading).to_have_text(f"Layer {other[0] + 1}, head {other[1] + 1}")
     for row, column in ((1, 2), (3, 0)):
-        assert weight_in(pointed(file, row, column)) == pytest.approx(float(weights[*other, row, column]), abs=1e-6)
+        assert weight_in(pointed(file, row, column)) == pytest.approx(
+            float(weights[*other, row, column]), rel=5e-4, abs=1e-6
+        )
     expect(file.locator(".vitrine.stages .picker .muted")).to_contain_text(f"{other[0] + 1}.{other[1] + 1}")
     box = file.locator(".vitrine.heads .map").first.bounding_box()
     assert box
@@ -155,7 +157,7 @@ def test_the_saved_map_and_masks_say_what_is_pointed_at(visit, model, saved):
     expect(panels.locator(".tip")).to_be_visible()
     layer, number = (int(each) - 1 for each in re.findall(r"\d+", panels.locator(".heading b").inner_text())[:2])
     said = panels.locator(".tip").inner_text().splitlines()
-    assert float(said[-1]) == pytest.approx(float(trace.attention("decoder")[layer, number, 1, 0]), abs=1e-6)
+    assert float(said[-1]) == pytest.approx(float(trace.attention("decoder")[layer, number, 1, 0]), rel=5e-4, abs=1e-6)
 
 
 def same_place(page: Page, file: Page, large: str) -> None:
