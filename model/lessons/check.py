@@ -15,6 +15,7 @@ from model.inference.text_model import TextModel
 from model.lessons.choices import require_choices
 from model.lessons.lesson import ENDING, Lesson, error_at, read_folder
 from model.lessons.questions import Question
+from model.lessons.reckoning import fits, minutes_alone
 from model.lessons.state import State, Subject
 from model.lessons.trained import trained_subject
 from model.lessons.wording import wording
@@ -62,6 +63,14 @@ def check_lesson(lesson: Lesson, folder: Path) -> Check:
     if planned > lesson.minutes:
         words = Message(
             "the minutes of its steps are {planned}, its own {minutes}", planned=planned, minutes=lesson.minutes
+        )
+        check.faults.append(str(error_at(lesson.file, 1, words)))
+    if lesson.alone is not None and not fits(lesson.alone, lesson):
+        reckoned = round(minutes_alone(lesson))
+        words = Message(
+            "alone ({alone}) is more than a third off: its texts, figures and questions take about {reckoned} minutes",
+            alone=lesson.alone,
+            reckoned=reckoned,
         )
         check.faults.append(str(error_at(lesson.file, 1, words)))
     state: State | None = None

@@ -74,7 +74,9 @@ class Step:
 
 @dataclass(frozen=True)
 class Lesson:
-    """Lesson, as its file has it. name: of the file, up to its first dot. minutes: that it takes."""
+    """Lesson, as its file has it. name: of the file, up to its first dot. minutes: that it takes, in class where it has
+    others `alone`, of one who reads it by himself.
+    """
 
     name: str
     title: str
@@ -84,6 +86,7 @@ class Lesson:
     language: str
     steps: tuple[Step, ...]
     file: str = ""
+    alone: int | None = None
 
 
 def read_folder(folder: Path) -> tuple[list[Lesson], list[InputError]]:
@@ -151,6 +154,8 @@ def parse(text: str, file: str) -> Lesson:
 
 def _front_matter(record: dict[str, Any], file: str) -> dict[str, Any]:
     kinds = {"title": str, "minutes": int, "level": str, "model": str, "language": str}
+    if "alone" in record:
+        kinds["alone"] = int
     for name, kind in kinds.items():
         if type(record.get(name)) is not kind or not record[name]:
             if kind is int:
@@ -162,8 +167,10 @@ def _front_matter(record: dict[str, Any], file: str) -> dict[str, Any]:
         )
     if record["language"] not in LANGUAGES:
         raise error_at(file, 1, Message("language ({language!r}) must be en or zh", language=record["language"][:20]))
-    if not 0 < record["minutes"] < 1000:
-        raise error_at(file, 1, Message("minutes ({minutes}) must be between 1 and 999", minutes=record["minutes"]))
+    for name in ("minutes", "alone"):
+        if name in kinds and not 0 < record[name] < 1000:
+            words = Message("{name} ({minutes}) must be between 1 and 999", name=name, minutes=record[name])
+            raise error_at(file, 1, words)
     return {name: record[name] for name in kinds}
 
 

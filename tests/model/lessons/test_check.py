@@ -38,6 +38,7 @@ def test_lessons_without_a_fault(tmp_path, capsys):
         ("/masks?layer=1", "/masks?layer=8", "layer (8) is not there"),
         ("kind: key", "kind: key\nlayer: 7", "layer (7) is not there"),
         ("minutes: 9", "minutes: x", "minutes is missing"),
+        ("minutes: 9", "minutes: 9\nalone: 4", "alone (4) is more than a third off"),
     ],
 )
 def test_a_fault_is_a_sentence_with_its_line(tmp_path, capsys, before, after, words):

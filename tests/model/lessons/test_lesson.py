@@ -23,7 +23,8 @@ def test_a_lesson_has_its_front_matter_and_its_steps():
         f"## One\n\n{STATE}\nLook **here**, at `w`.\n\n1. first\n2. *second*\n\n{QUESTION}\n## Two\n\nMore.\n"
     )
     assert (read.name, read.title, read.minutes, read.level) == ("a", "A title", 9, "first year")
-    assert (read.model, read.language) == ("eng-cmn", "en")
+    assert (read.model, read.language, read.alone) == ("eng-cmn", "en", None)
+    assert lesson(f"## One\n{STATE}", HEAD.replace("level", "alone: 4\nlevel")).alone == 4
     one, two = read.steps
     assert (one.title, one.line, two.title, two.line) == ("One", 8, "Two", 25)
     assert one.state == State("attention", {"layer": "2", "head": "6"})
@@ -69,6 +70,8 @@ def test_a_state_may_be_of_a_training():
             "minutes is missing, or is no whole number",
         ),
         (HEAD.replace("minutes: 9", "minutes: true") + "## A\n" + STATE, 1, "minutes"),
+        (HEAD.replace("minutes: 9", "minutes: 9\nalone: half") + "## A\n" + STATE, 1, "alone is missing"),
+        (HEAD.replace("minutes: 9", "minutes: 9\nalone: 1000") + "## A\n" + STATE, 1, "alone (1000) must be"),
         (HEAD.replace("language: en", "language: de") + "## A\n" + STATE, 1, "language ('de')"),
         (HEAD.replace("level:", "levle: x\nlevel:") + "## A\n" + STATE, 1, "'levle'"),
         (HEAD, 7, "no step"),

@@ -16,6 +16,7 @@ from viz.i18n.errors import translate_error
 from viz.i18n.format import as_sentence, literal
 from viz.pages.lessons import joining, steps, worksheet
 from viz.pages.lessons.shelf import lessons
+from viz.pages.lessons.step_text import minutes_words
 from viz.state.session import Key, current_session
 from viz.ui.parts import Views, no_views
 
@@ -56,10 +57,8 @@ def line(lesson: Lesson) -> None:
     with row.container(gap=None):
         opened = partial(steps.open_step, lesson, 0)
         st.button(literal(lesson.title), key=f"open_{lesson.name}", type="tertiary", on_click=opened)
-        about = _("{minutes} min · {steps} steps · {model} · {level}")
-        if lesson.minutes > SHORT:
-            about = _("{minutes} min in class · {steps} steps · {model} · {level}")
-        words = {"minutes": lesson.minutes, "level": lesson.level, "steps": len(lesson.steps)}
+        about = _("{minutes} · {steps} steps · {model} · {level}")
+        words = {"minutes": minutes_words(lesson), "level": lesson.level, "steps": len(lesson.steps)}
         st.caption(literal(about.format(**words, model=lesson.model)))
     sheet = urlencode({steps.Part.LESSON: lesson.name, worksheet.ADDRESS: "1", Key.LANGUAGE: language()})
     row.link_button(_("Worksheet"), f"lessons?{sheet}", type="tertiary")

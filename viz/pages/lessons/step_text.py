@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from viz.i18n.catalogue import _
 from viz.i18n.format import literal, token_code
 from viz.pages.lessons.steps import Part
 
 if TYPE_CHECKING:
-    from model.lessons.lesson import Paragraph
+    from model.lessons.lesson import Lesson, Paragraph
 
 # Widths of vectors, as the paper calls them.
 FORMULAS = {
@@ -24,6 +25,13 @@ FORMULAS = {
 }
 WIDTH = re.compile(rf"((?<![A-Za-z0-9_])(?:{'|'.join(sorted(FORMULAS, reverse=True))})(?![A-Za-z0-9_]))")
 SIGNS = {"strong": "**", "emphasis": "*", "": "", "link": ""}
+
+
+def minutes_words(lesson: Lesson) -> str:
+    """Minutes of a lesson; those in class, and those of one who reads it alone, where its file has both."""
+    if lesson.alone is None:
+        return _("{minutes} min").format(minutes=lesson.minutes)
+    return _("{minutes} min in class, about {alone} alone").format(minutes=lesson.minutes, alone=lesson.alone)
 
 
 def paragraphs_data(paragraphs: Sequence[Paragraph]) -> list[dict[str, Any]]:

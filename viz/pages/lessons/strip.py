@@ -20,7 +20,7 @@ from viz.pages.lessons.page_choices import HIDE
 from viz.pages.lessons.progress import score_words
 from viz.pages.lessons.question import FINDABLE, QuestionView, show_question
 from viz.pages.lessons.shelf import lesson_after, lesson_named
-from viz.pages.lessons.step_text import markdown, paragraphs_data
+from viz.pages.lessons.step_text import markdown, minutes_words, paragraphs_data
 from viz.pages.lessons.steps import Part, close, number_of, open_step, state_of
 from viz.state.session import Session
 from viz.state.what_if import note
@@ -60,8 +60,7 @@ def panel(session: Session, place: DeltaGenerator) -> None:
         head = st.container(key="lesson_head", horizontal=True, vertical_alignment="center")
         head.caption(literal(f"{lesson.title} · {place_words(lesson, number)}"))
         head.button(_("End lesson"), key="lesson_end", on_click=partial(close, lesson))
-        st.markdown(f"**{literal(step.title)}**")
-        st.markdown(markdown(step.paragraphs))
+        text(lesson, number)
         own_text.line(session, lesson, state_of(lesson, number))
         waiting = trained_state.awaited(session) is not None
         question = QuestionView(is_open=step.question is not None)
@@ -95,6 +94,15 @@ def panel(session: Session, place: DeltaGenerator) -> None:
         changes = {f"on_{name}_change": act for name, act in acts.items()}
         _lesson(data=step_data(lesson, number, question, asides(session, lesson, number)), key=Part.ACTS, **changes)
     before.look_after(session)
+
+
+def text(lesson: Lesson, number: int) -> None:
+    """Title and text of a step; before the first one what the lesson takes in class and alone, where that differs."""
+    step = lesson.steps[number]
+    st.markdown(f"**{literal(step.title)}**")
+    if number == 0 and lesson.alone is not None:
+        st.caption(literal(minutes_words(lesson)))
+    st.markdown(markdown(step.paragraphs))
 
 
 def hide(session: Session) -> None:

@@ -204,17 +204,24 @@ def test_a_worksheet_has_at_most_three_figures_and_their_states():
         "self-attention of the encoder · all heads",
     ]
     addresses = [state.address for _step, state in worksheet.figures(lesson_named("experts"))]
+    assert addresses
     assert not any(address.startswith("/map") for address in addresses)
+    addresses = [state.address for _step, state in worksheet.figures(lesson_named("causal-mask"))]
     assert sum("changes=" in address for address in addresses) == 1  # of the question that cannot be read elsewhere
 
 
 def test_a_question_on_paper_says_what_is_changed_in_the_model_and_the_numbers_that_it_needs():
-    lesson = lesson_named("experts")
-    numbers = [number for number, step in enumerate(lesson.steps) if step.question]
-    printed = {number: worksheet.question_of(lesson, number) for number in numbers}
+    def printed_of(lesson):
+        numbers = [number for number, step in enumerate(lesson.steps) if step.question]
+        return numbers, {number: worksheet.question_of(lesson, number) for number in numbers}
+
+    lesson = lesson_named("causal-mask")
+    numbers, printed = printed_of(lesson)
     changed = [number for number in numbers if printed[number]["changes"]]
     assert changed == [number for number in numbers if state_of(lesson, number).changes]
-    assert "expert 3 removed" in printed[changed[0]]["changes"]
+    assert "causal mask off" in printed[changed[0]]["changes"]
+    lesson = lesson_named("experts")
+    numbers, printed = printed_of(lesson)
     given = [number for number in numbers if printed[number]["paragraphs"]]
     assert given == [number for number in numbers if lesson.steps[number].question.kind == "number"]
     words = "".join(text for each in printed[given[0]]["paragraphs"] for text, _style in each["spans"])

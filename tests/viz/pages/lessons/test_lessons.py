@@ -5,6 +5,7 @@ from __future__ import annotations
 from streamlit.util import calc_hash
 
 from model.lessons.check import check_folder
+from model.lessons.reckoning import fits, minutes_alone
 from model.lessons.state import PAGES
 from tests.app_reading import opened, sound, type_in
 from tests.model.lessons.test_lesson import HEAD, STATE
@@ -32,6 +33,10 @@ def test_the_bundled_lessons_are_the_same_in_both_languages():
     for lesson in lessons()[0]:
         other = chinese[lesson.name]
         assert (lesson.language, other.language, lesson.minutes) == ("en", "zh", other.minutes)
+        assert lesson.alone == other.alone
+        for each in (lesson, other):
+            assert fits(each.alone or each.minutes, each), (each.file, minutes_alone(each))
+            assert sum(step.minutes for step in each.steps) == each.minutes
         assert [step.state for step in lesson.steps] == [step.state for step in other.steps]
         for step, same in zip(lesson.steps, other.steps, strict=True):
             assert (step.question is None) == (same.question is None)
@@ -52,6 +57,18 @@ def test_a_folder_of_ones_own_is_in_the_list_with_what_is_wrong_in_it(tmp_path, 
     assert "bad.en.md, line 7" in app.warning[0].value
     monkeypatch.setenv(FOLDER, str(tmp_path / "none"))
     assert [str(each) for each in lessons()[1]] == ["none is no folder of lessons"]
+
+
+def test_a_lesson_of_a_class_says_how_long_it_takes_alone_in_the_list_and_at_its_beginning_alone():
+    def captions(app):
+        return [each.value for each in app.caption if "45 min in class, about 20 alone" in each.value]
+
+    app = sound(opened("lessons", language="en"))
+    assert captions(app) == ["45 min in class, about 20 alone · 12 steps · eng-cmn · for beginners"]
+    sound(app.button(key="begin_attention-seen").click().run())
+    assert len(captions(app)) == 1
+    sound(app.button(key="lesson_next").click().run())
+    assert captions(app) == []
 
 
 def test_a_lesson_is_opened_guessed_and_left():
