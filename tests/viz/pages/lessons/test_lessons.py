@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from functools import cache
+
+import torch
 from streamlit.util import calc_hash
 
-from model.lessons.check import check_folder
+from model.inference.copies import with_weights
+from model.lessons.check import check_folder, subject_of
 from model.lessons.reckoning import fits, minutes_alone
-from model.lessons.state import PAGES
+from model.lessons.state import PAGES, Subject
 from tests.app_reading import opened, sound, type_in
 from tests.model.lessons.test_lesson import HEAD, STATE
 from viz.frame import app as frame
 from viz.i18n.catalogue import speaking
 from viz.pages.lessons.shelf import BOX, FOLDER, lesson_named, lessons
+from viz.pages.lessons.steps import state_of
 from viz.state.sampling_sliders import slider_values
 from viz.state.session import Key
 
@@ -42,6 +47,39 @@ def test_the_bundled_lessons_are_the_same_in_both_languages():
             assert (step.question is None) == (same.question is None)
             if step.question is not None:
                 assert step.question.__dict__ | {"hints": 0} == same.question.__dict__ | {"hints": 0}
+
+
+def test_a_wrong_model_has_other_answers_to_the_questions_of_every_bundled_lesson():
+    """Its weights are shuffled: every number is another, but for two that no weight decides; most keys are others."""
+    generator = torch.Generator().manual_seed(1)
+
+    def shuffled(weight):
+        order = torch.randperm(weight.numel(), generator=generator)
+        return weight.detach().flatten()[order].view_as(weight)
+
+    wrong = cache(lambda model: with_weights(model, shuffled))
+    same, keys = [], []
+    for lesson in lessons()[0]:
+        for number, step in enumerate(lesson.steps):
+            state = state_of(lesson, number)
+            if step.question is None or step.question.kind in ("change", "search") or state.trained:
+                continue
+            right = subject_of(lesson, state, BOX)
+            model, texts = wrong(right.model), [each for each in (right.source, right.target) if each is not None]
+            planted = Subject(model, model.trace_tokens(*texts), right.source, right.target)
+            one, other = (step.question.answer(each.with_changes(*state.changes)) for each in (right, planted))
+            same += [(lesson.name, number + 1)] * (one.measures == other.measures)
+            keys.append(key_of(one) == key_of(other))
+    assert same == [("order-and-masks", 5), ("experts", 2)]  # a row of a single cell, and a number of weights
+    assert len(keys) > 25
+    assert sum(keys) < len(keys) / 4
+
+
+def key_of(answer):
+    """Option that is right, or the number itself."""
+    if not answer.options:
+        return answer.measures
+    return None if answer.right is None else str(answer.options[answer.right])
 
 
 def test_a_folder_of_ones_own_is_in_the_list_with_what_is_wrong_in_it(tmp_path, monkeypatch):
