@@ -47,6 +47,15 @@ class Message(str):
         """Message of the same text and values that reads otherwise: cut, or with its odd characters escaped."""
         return self.reading(sentence, self.text, self.values, self.field)
 
+    @property
+    def brief(self) -> Message:
+        """Message with the short form in the place of each message that has one, as its value `brief`."""
+        short = self.values.get("brief")
+        if isinstance(short, Message):
+            return short.brief
+        values = {name: each.brief if isinstance(each, Message) else each for name, each in self.values.items()}
+        return Message(self.text, field=self.field, **values)
+
     def replacing(self, old: str, new: str) -> Message:
         """Message with `new` in the place of `old` in its values, and in those of messages in it."""
         values = {

@@ -68,7 +68,9 @@ def over_seeds(
 
 @dataclass(frozen=True)
 class Curves:
-    """Figure of curves. x, y: names of the axes with their units. ticks: names of the places 0, 1, … of the x-axis."""
+    """Figure of curves. x, y: names of the axes with their units. ticks: names of the places 0, 1, … of the x-axis.
+    dashed: what the dashed curves are that stand beside others.
+    """
 
     title: str
     x: str
@@ -77,6 +79,7 @@ class Curves:
     log_x: bool = False
     log_y: bool = False
     ticks: Sequence[str] | None = None
+    dashed: str = ""
 
 
 @dataclass(frozen=True)

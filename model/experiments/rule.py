@@ -101,6 +101,14 @@ def joined(parts: Sequence[str]) -> str:
     return say("{first}, and {rest}", first=first, rest=rest[0]) if rest else first
 
 
+def spoken(parts: Sequence[Message], **values: Message) -> Message:
+    """Sentences one after another. values: which the whole has besides."""
+    first, *rest = parts
+    for each in rest:
+        first = say("{sentence} {next}", sentence=first, next=each, **values)
+    return first
+
+
 @dataclass(frozen=True)
 class Condition:
     """Statement on measured quantities, and whether they meet it; None: they do not decide it.
@@ -129,7 +137,9 @@ class Condition:
     def or_open(self) -> Condition:
         """Condition that is open where this one is not met."""
         return replace(
-            self, text=say("{condition} (otherwise it stays open)", condition=self.text), met=self.met or None
+            self,
+            text=say("{condition} (otherwise it stays open)", condition=self.text, brief=self.text),
+            met=self.met or None,
         )
 
     @property
@@ -216,11 +226,12 @@ class Margin:
     def applied(self, text: Message) -> Message:
         """Text of a comparison with this margin."""
         if not self.least:
-            return say("{condition} by more than twice the spread of the seeds", condition=text)
+            return say("{condition} by more than twice the spread of the seeds", condition=text, brief=text)
         return say(
             "{condition} by more than {least} and by more than twice the spread of the seeds",
             condition=text,
             least=self.least,
+            brief=say("{condition} by more than {least}", condition=text, least=self.least),
         )
 
 
@@ -234,8 +245,8 @@ def clearly_above(a: Quantity, limit: float) -> Condition:
     if a.interval:
         low, high = a.interval
         met = True if low > limit else False if high < limit else None
-        text = say("{condition}, even at the lower end of its interval", condition=text)
-        denial = say("{condition}, even at the upper end of its interval", condition=denial)
+        text = say("{condition}, even at the lower end of its interval", condition=text, brief=text)
+        denial = say("{condition}, even at the upper end of its interval", condition=denial, brief=denial)
         return Condition(text, met, chance=True, denial=denial)
     return Condition(NO_MARGIN.applied(text), above(a.values, limit), True, len(a.values), NO_MARGIN.applied(denial))
 
@@ -243,14 +254,16 @@ def clearly_above(a: Quantity, limit: float) -> Condition:
 def clearly_below(a: Quantity, limit: float) -> Condition:
     """a below a limit: by more than twice the spread of its seeds, or with its whole interval."""
     text, opposite = say("“{a}” is below {limit}", a=a.name, limit=_limit(a, limit)), clearly_above(a, limit)
-    within = say("{condition}, even at the upper end of its interval", condition=text)
+    within = say("{condition}, even at the upper end of its interval", condition=text, brief=text)
     text = within if a.interval else NO_MARGIN.applied(text)
     return replace(opposite, text=text, met=_not(opposite.met), denial="")
 
 
 def clearly_within(a: Quantity, low: float, high: float) -> Condition:
     """a between two limits, with its whole interval."""
-    text = say("“{a}” is from {low} to {high}, both ends of its interval too", a=a.name, low=low, high=high)
+    names: dict[str, float | str] = {"a": a.name, "low": low, "high": high}
+    brief = say("“{a}” is from {low} to {high}", **names)
+    text = say("“{a}” is from {low} to {high}, both ends of its interval too", **names, brief=brief)
     return every((clearly_above(a, low), clearly_below(a, high)), text)
 
 
@@ -282,9 +295,9 @@ def greater(a: Quantity, b: Quantity, margin: Margin = NO_MARGIN) -> Condition:
 
 def alike(a: Quantity, b: Quantity, margin: Margin) -> Condition:
     """a and b surely less apart than the margin, wherever their spread lets them be."""
-    text = say(
-        "“{a}” and “{b}” are less than {least} apart, twice the spread included", a=a.name, b=b.name, least=margin.least
-    )
+    names: dict[str, float | str] = {"a": a.name, "b": b.name, "least": margin.least}
+    brief = say("“{a}” and “{b}” are less than {least} apart", **names)
+    text = say("“{a}” and “{b}” are less than {least} apart, twice the spread included", **names, brief=brief)
     return _ordered(a, b, margin, text, "alike")
 
 
@@ -331,7 +344,7 @@ class Rule:
         return [*self.given, *self.needs, *self.wants, *(each for half in self.halves for each in half.conditions)]
 
     @property
-    def text(self) -> str:
+    def text(self) -> Message:
         """Sentence of the rule: its conditions, and the verdict where one of them is not met."""
         if self.halves:
             first, second = (half.text for half in self.halves)
@@ -344,7 +357,7 @@ class Rule:
             joined([each.text for each in conditions]) if conditions else ""
             for conditions in (self.given, self.needs, self.wants)
         )
-        parts = [say("It is judged only if {conditions}.", conditions=given)] if given else []
+        parts: list[Message] = []
         if not wanted:
             parts.append(say("It holds if {conditions}; otherwise it is wrong.", conditions=needed))
         elif needed:
@@ -354,7 +367,9 @@ class Rule:
             parts.append(say("It holds in full only if {conditions}.", conditions=wanted))
         else:
             parts.append(say("It holds if {conditions}; otherwise only in part.", conditions=wanted))
-        by_chance = [each for each in self.conditions if each.chance]
+        ruled, by_chance = spoken(parts), [each for each in self.conditions if each.chance]
+        parts = [say("It is judged only if {conditions}.", conditions=given)] if given else []
+        parts.append(ruled)
         if any(each.seeds is not None for each in by_chance):
             undecided = say(
                 "It stays open with fewer than {seeds} seeds, or where these numbers leave it undecided.", seeds=SEEDS
@@ -362,10 +377,12 @@ class Rule:
             parts.append(undecided)
         elif by_chance:
             parts.append(say("It stays open where these numbers leave it undecided."))
-        first, *rest = parts
-        for each in rest:
-            first = say("{sentence} {next}", sentence=first, next=each)
-        return first
+        return spoken(parts, brief=ruled)
+
+    @property
+    def brief(self) -> str:
+        """Sentence of the rule without what it says of chance, and of numbers that decide nothing."""
+        return self.text.brief
 
     def __str__(self) -> str:
         return self.text

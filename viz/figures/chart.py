@@ -19,7 +19,7 @@ class Series:
     Compared values are drawn twice, the pinned ones dashed.
 
     labels: of dots. side: of dots that are its tokens, in their order. colours: of single bars or dots, where they are
-    not the series' own. quiet: not in the legend.
+    not the series' own. quiet: not in the legend. One without places stands in the legend alone.
     """
 
     name: str

@@ -81,6 +81,7 @@ FIRST = "map"
 VISITS = "visits"
 PATIENCE = 5.0  # seconds that a model may take to open before there is a button to give it up
 HELD = ("draft",)  # in the address: they stay when another page is opened, whichever page knows what they mean
+OF_PAGE = {"lab": ("statement",)}  # and these go with the page that is left: a card is one of many
 STYLE = Path(__file__).parent / "frame.css"
 
 _channel = component("web/channel")
@@ -102,6 +103,7 @@ def main() -> None:
     named = st.Page(PAGES[FIRST], title=page_name(FIRST), url_path=FIRST)
     hold_choices(session)
     chosen = st.navigation({**pages, "": [named]}, position="hidden").url_path or FIRST
+    leave_choices(session, chosen)
     session.address.sync()
     if lesson_window():
         return
@@ -167,6 +169,13 @@ def hold_choices(session: Session) -> None:
     for name in HELD:
         if value := st.query_params.get(name):
             session.address.set(name, value)
+
+
+def leave_choices(session: Session, page: str) -> None:
+    """Take out of the address what belongs to the page that was left."""
+    left = session.stage.page if session.stage else page
+    for name in OF_PAGE.get(left, ()) if left != page else ():
+        session.address.forget(name)
 
 
 def lesson_window() -> bool:

@@ -25,7 +25,7 @@ LATER = re.compile(
 )
 TURNING = re.compile(r"[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")  # not seen; what follows is read backwards
 WORDS = re.compile(r"(?<=\\text\{)(?!(?:model|in|out)\})[^{}]+(?=\})")  # in a formula; not of names such as d_model
-ZEROS = re.compile(r"(e[+-])0+")  # in front of an exponent
+RAISED = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 
 
 def not_ours() -> str:
@@ -44,12 +44,19 @@ def no_training(ours: bool, predicts: bool) -> str:
 
 
 def significant(value: float) -> str:
-    """Three significant digits; all of a whole number below a million; the exponent as the browser writes it, without
-    zeros in front.
-    """
+    """Three significant digits; all of a whole number below a million."""
     if 999.5 <= abs(value) < 1e6:
         return f"{value:,.0f}".replace("-", "−")
-    return ZEROS.sub(r"\1", f"{value:.3g}").replace("-", "−")
+    return with_power(f"{value:.3g}")
+
+
+def with_power(text: str) -> str:
+    """A number's digits with a true minus, and with a power of ten as axes have it: 4e-08 is 4×10⁻⁸."""
+    digits, _e, power = text.partition("e")
+    if not power:
+        return text.replace("-", "−")
+    raised = "10" + str(int(power)).translate(RAISED)
+    return raised if digits == "1" else f"−{raised}" if digits == "-1" else f"{digits}×{raised}".replace("-", "−")
 
 
 def significant_alike(*values: float) -> list[str]:

@@ -70,7 +70,7 @@ class ChartRenderer(Renderer[Chart]):
 
     def summary(self) -> str:
         figure = self.figure
-        spans = [(each.name, *span(np.asarray(each.ys))) for each in figure.series if not each.quiet]
+        spans = [(each.name, *span(np.asarray(each.ys))) for each in figure.series if not each.quiet and len(each.xs)]
         ends = clauses(f"{name} {low} … {high}" for name, low, high in spans[:NAMED])
         return _("{quantity} over {places}: {series}").format(
             quantity=figure.y.title, places=figure.x.title, series=ends

@@ -52,6 +52,11 @@ class Address:
         self.pending_choices.pop(name, None)
         return was_pending
 
+    def forget(self, name: str) -> None:
+        """Take a choice out of the address bar, of a page that was left; an address that has it again means it."""
+        self._wanted.pop(name, None)
+        st.query_params.pop(name, None)
+
     def sync(self) -> None:
         """Give the address bar all that was set and that it lacks, or has not taken out."""
         for name, value in list(self._wanted.items()):

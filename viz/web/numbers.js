@@ -1,5 +1,18 @@
 // Numbers as they are written on the screen and in files.
 
+// A number's digits as they are written on the screen: with a true minus, and with a power of ten as the axes have it. As
+// `with_power` in viz/i18n/format.py.
+/** @param {string} text */
+export function withPower(text) {
+  const [number, power] = text.split("e");
+  const [sign, digits] = number.startsWith("-") ? ["−", number.slice(1)] : ["", number];
+  if (!power) return sign + digits;
+  return `${sign}${digits === "1" ? "" : `${digits}×`}${raised(Number(power))}`;
+}
+
+/** @param {number} power */
+export const raised = (power) => `10${String(power).replace(/./g, (sign) => (sign === "-" ? "⁻" : "⁰¹²³⁴⁵⁶⁷⁸⁹"[Number(sign)]))}`;
+
 // Three significant digits on the screen; all of a whole number below a million.
 /** @param {number} value */
 export function significant(value) {
@@ -8,8 +21,7 @@ export function significant(value) {
   if (!Number.isFinite(value)) return String(value);
   const size = Math.abs(value);
   if (size >= 999.5 && size < 1e6) return value.toLocaleString("en", { maximumFractionDigits: 0 }).replaceAll("-", "−");
-  const text = size >= 1e6 || size < 0.0001 ? value.toExponential(2) : value.toPrecision(3);
-  return text.replaceAll("-", "−");
+  return withPower(size >= 1e6 || size < 0.0001 ? value.toExponential(2) : value.toPrecision(3));
 }
 
 // A share in percent; one that would vanish is said to be less. As `percent` in viz/i18n/format.py.
@@ -44,7 +56,7 @@ export function precisionOf(error) {
 }
 
 /** @param {number} number */
-export const signed = (number) => String(number).replaceAll("-", "−");
+export const signed = (number) => withPower(String(number));
 
 // A number on the screen that may be off by `error`: with it, where three digits would promise more.
 /** @param {number} value @param {number | undefined} error */

@@ -1,6 +1,7 @@
 // From values to places, and the marks beside an axis or a colour bar.
 
 import { strengthOf } from "./colours.js";
+import { raised, signed, withPower } from "./numbers.js";
 
 // Both ends of a scale, and between them the round numbers that leave the ends their room.
 /** @param {number} low @param {number} high @param {number} most @returns {Mark[]} */
@@ -13,7 +14,7 @@ export function ticks(low, high, most) {
     const value = count * step;
     if (value - low > 0.5 * step && high - value > 0.5 * step) found.push(value);
   }
-  return [...found, high].map((value) => [value, String(Number(value.toPrecision(3))).replace("-", "−")]);
+  return [...found, high].map((value) => [value, signed(Number(value.toPrecision(3)))]);
 }
 
 // Where a value is between the scale's ends, 0 to 1.
@@ -40,8 +41,8 @@ export function marksOf(scale, most) {
   const powers = [];
   for (let power = decades; power > 0; power -= step) powers.push(Number((high / 10 ** (decades - power)).toPrecision(3)));
   const least = Number(floor.toPrecision(3));
-  if (low >= 0) return [least, ...powers.reverse()].map((value) => [value, String(value)]);
-  return [[0, `±${least}`], ...powers.flatMap((value) => /** @type {Mark[]} */ ([[-value, `−${value}`], [value, String(value)]]))];
+  if (low >= 0) return [least, ...powers.reverse()].map((value) => [value, signed(value)]);
+  return [[0, `±${signed(least)}`], ...powers.flatMap((value) => /** @type {Mark[]} */ ([[-value, signed(-value)], [value, signed(value)]]))];
 }
 
 /** @param {number} value */
@@ -80,9 +81,6 @@ export function axisMarks([low, high], log, most) {
 }
 
 /** @param {number} power */
-const raised = (power) => `10${String(power).replace(/./g, (sign) => (sign === "-" ? "⁻" : "⁰¹²³⁴⁵⁶⁷⁸⁹"[Number(sign)]))}`;
-
-/** @param {number} power */
 const powerName = (power) => (power >= -3 && power <= 4 ? (10 ** power).toLocaleString("en") : raised(power));
 
 /** @param {number} low @param {number} high @param {number} most @returns {Mark[]} */
@@ -102,8 +100,7 @@ function roundMarks(low, high, most) {
 /** @param {number} value */
 function brief(value) {
   if (!value || (Math.abs(value) >= 1e-3 && Math.abs(value) < 1e7)) return value.toLocaleString("en", { maximumSignificantDigits: 12 }).replaceAll("-", "−");
-  const [digits, power] = value.toExponential().split("e");
-  return `${digits === "1" ? "" : `${digits.replace("-", "−")} · `}${raised(Number(power))}`;
+  return withPower(value.toExponential());
 }
 
 // From a value to its place between two ends.

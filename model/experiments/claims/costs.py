@@ -118,7 +118,7 @@ def judge_growth(growth: Growth) -> Outcome:
     memory = [Curve(STEP_NAMES[step], growth.lengths, growth.memory(step)) for step in STEPS]
     length = say("tokens n")
     figures: list[Figure] = [
-        Curves(say("time of each step"), length, say("seconds"), timed_steps(growth, fits), log_x=True, log_y=True),
+        timed_steps(growth, fits),
         Curves(say("memory of each step's tensors"), length, say("bytes"), memory, log_x=True, log_y=True),
         counted_steps(growth),
         growth_table(growth, fits),
@@ -127,7 +127,7 @@ def judge_growth(growth: Growth) -> Outcome:
     return Outcome(rule, reason, quantities, figures, remarks=remarks, machine=growth.machine)
 
 
-def timed_steps(growth: Growth, fits: dict[str, Fit | None]) -> list[Curve]:
+def timed_steps(growth: Growth, fits: dict[str, Fit | None]) -> Curves:
     """Times of each step as dots, and the power law through the upper part, dashed."""
     curves = []
     for step in STEPS:
@@ -135,7 +135,8 @@ def timed_steps(growth: Growth, fits: dict[str, Fit | None]) -> list[Curve]:
         if fitted := fits[step]:
             name = say("{name}, fitted", name=STEP_NAMES[step])
             curves.append(Curve(name, fitted.xs, [fitted(x) for x in fitted.xs], dash=True, beside=True))
-    return curves
+    titles = say("time of each step"), say("tokens n"), say("seconds")
+    return Curves(*titles, curves, log_x=True, log_y=True, dashed=say("power law"))
 
 
 def counted_steps(growth: Growth) -> Curves:

@@ -271,9 +271,9 @@ def scaling_outcome(by_seed: Sequence[Against]) -> Outcome:
             log_x=True,
             log_y=True,
         ),
-        both_ways(by_seed, "entropy", say("Entropy of the weights: mean, dashed the median"), say("entropy, nats")),
-        both_ways(by_seed, "derivative", say("Derivative of the softmax: median, dashed the mean"), "‖∂w/∂s‖"),
-        both_ways(by_seed, "gradient", say("Gradient of a loss at the query: median, dashed the mean"), "‖∂L/∂q‖"),
+        both_ways(by_seed, "entropy", say("Entropy of the weights, mean"), say("entropy, nats")),
+        both_ways(by_seed, "derivative", say("Derivative of the softmax, median"), "‖∂w/∂s‖"),
+        both_ways(by_seed, "gradient", say("Gradient of a loss at the query, median"), "‖∂L/∂q‖"),
         Table(
             say("Where less than a tenth is left"),
             (say("gradient"), say("from d_k on"), say("left at d_k = {large}", large=widths[-1])),
@@ -296,7 +296,8 @@ def both_ways(by_seed: Sequence[Against], quantity: str, title: str, unit: str) 
             for each in (reversed(statistics) if quantity == "entropy" else statistics)
         )
         curves += [whole, replace(dashed, dash=True, beside=True)]
-    return Curves(title, "d_k", unit, curves, log_x=True, log_y=quantity != "entropy")
+    other = say("median") if quantity == "entropy" else say("mean")
+    return Curves(title, "d_k", unit, curves, log_x=True, log_y=quantity != "entropy", dashed=other)
 
 
 def where_alike(widths: Sequence[int], ratios: Float[Tensor, " width"]) -> Message:

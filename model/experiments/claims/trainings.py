@@ -503,7 +503,8 @@ def lengths(side: Side) -> Curves:
         curves += [Curve(name, each.xs, each.ys, dash=True, beside=True) for each in of_tokens]
     edge = float(side.trained)
     curves.append(Curve(say("longest trained on"), (edge, edge), (0.0, 1.0), dash=True))
-    return Curves(say("Right answers against length"), say("length of the source"), say("share"), curves)
+    titles = say("Right answers against length"), say("length of the source"), say("share")
+    return Curves(*titles, curves, dashed=say("right tokens"))
 
 
 def table(side: Side) -> Table:

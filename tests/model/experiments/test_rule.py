@@ -287,3 +287,13 @@ def test_that_seeds_are_too_few_is_remarked_once() -> None:
         assert list(map(str, rule.remarks)) == [
             "with fewer than 3 seeds nothing is called clear: their spread is not known"
         ]
+
+
+def test_a_rule_in_short_says_what_is_compared_and_nothing_of_chance() -> None:
+    higher, lower = Quantity("without", (1.0, 1.1, 1.2)), Quantity("with", (0.5, 0.6, 0.7))
+    rule = Rule([greater(higher, lower, Margin(share=0.1))], [clearly_below(lower, 0.1).or_open], [enough(3)])
+    assert rule.brief == (
+        "It holds at least in part only if “without” is above “with” by more than 10 %; otherwise it is wrong. "
+        "It holds in full only if “with” is below 0.1."
+    )
+    assert {"spread", "3 seeds"} == {each for each in ("spread", "3 seeds") if each in rule.text}

@@ -172,8 +172,8 @@ def test_a_badge_says_in_how_many_attentions_it_is_true_and_what_rounding_explai
     off = Check("rows", 0.5, 1e-5, 40, "encoder.layers.0.self_attention.weights", 6, 6)
     made = badges_of_checks([two, none, off, Check("padding", 0.0, 0.0, 0)], None)
     assert [badge["passed"] for badge in made] == [True, None, False]
-    assert made[0]["text"] == "fused = explicit · in 2 of 6 places · 3e−7"
-    said = "an error of 3e−7, where rounding may make 2e−6 (decoder layer 2, cross-attention: heads)."
+    assert made[0]["text"] == "fused = explicit · in 2 of 6 places · 3×10⁻⁷"
+    said = "an error of 3×10⁻⁷, where rounding may make 2×10⁻⁶ (decoder layer 2, cross-attention: heads)."
     assert f"Nearest to its limit: {said}" in made[0]["title"]
     assert made[0]["tensor"] == two.tensor
     assert made[1]["text"] == "fused = explicit: cannot be checked here"

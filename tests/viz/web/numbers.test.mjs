@@ -4,12 +4,12 @@ import { test } from "node:test";
 import { about, exact, largest, percent, precise, precisionOf, significant } from "../../../viz/web/numbers.js";
 
 test("three digits on the screen", () => {
-  assert.deepEqual([0, 1, -0.5, 0.12345, 999.9, -1234, 1.234e6, 0.000439, -1e-9].map(significant), ["0", "1.00", "−0.500", "0.123", "1,000", "−1,234", "1.23e+6", "0.000439", "−1.00e−9"]);
+  assert.deepEqual([0, 1, -0.5, 0.12345, 999.9, -1234, 1.234e6, 0.000439, -1e-9].map(significant), ["0", "1.00", "−0.500", "0.123", "1,000", "−1,234", "1.23×10⁶", "0.000439", "−1.00×10⁻⁹"]);
   assert.deepEqual([Infinity, -Infinity, NaN].map(significant), ["∞", "−∞", "NaN"]);
 });
 
 test("four digits of what is pointed at, with a true minus", () => {
-  assert.deepEqual([0, 1, -0.547019482, 0.12345, 12345, -1e-9, NaN].map(precise), ["0", "1", "−0.547", "0.1235", "12,345", "−1e−9", "NaN"]);
+  assert.deepEqual([0, 1, -0.547019482, 0.12345, 12345, -1e-9, NaN].map(precise), ["0", "1", "−0.547", "0.1235", "12,345", "−10⁻⁹", "NaN"]);
 });
 
 test("a float32 is read back from what is written of it", () => {

@@ -268,7 +268,7 @@ def verdict(weighed: HeadImportance, labels: Sequence[str]) -> str:
         free=free,
         all=len(ranked),
         lower=sum(weighed.cost(place) < 0 for place in ranked),
-        bound=f"{FREE:g} {in_language(weighed.unit)}".strip(),
+        bound=f"{significant(FREE)} {in_language(weighed.unit)}".strip(),
         head=f"{_('head') if alone else ''} {in_language(head_name(ranked[0], alone))}".strip(),
         cost=_amount(weighed, weighed.cost(ranked[0])),
         token=token_code(labels[first.position]),

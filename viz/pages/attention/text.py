@@ -240,8 +240,8 @@ def missing(head_maps: HeadMaps, chosen: Selection) -> str:
 def log_sentence(floor: float, differing: bool) -> Message:
     """Sentence on what a logarithmic scale does with small values, and with the sign of differences."""
     if differing:
-        return Message("colours by the logarithm of a difference's size, none below {floor}", floor=f"{floor:g}")
-    return Message("colours by the logarithm, none below {floor}", floor=f"{floor:g}")
+        return Message("colours by the logarithm of a difference's size, none below {floor}", floor=significant(floor))
+    return Message("colours by the logarithm, none below {floor}", floor=significant(floor))
 
 
 # Names of the page's choices and numbers.

@@ -203,7 +203,7 @@ def top_units(inputs: Inputs, chosen: Chosen) -> list[int]:
 
 def off_name(activation: str) -> str:
     limit = threshold(activation)
-    return Message("share of zeros") if limit == 0 else Message("share of |a| ≤ {limit:g}", limit=limit)
+    return Message("share of zeros") if limit == 0 else Message("share of |a| ≤ {limit}", limit=significant(limit))
 
 
 def layer_map(inputs: Inputs, chosen: Chosen) -> Heatmap:

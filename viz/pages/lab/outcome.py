@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import cycle, groupby
 from typing import TYPE_CHECKING, Literal
@@ -18,11 +18,11 @@ from model.experiments.rule import Quantity, Verdict
 from model.message import Message
 from viz.figures.axis import Axis, Scale
 from viz.figures.chart import Chart, Series
-from viz.figures.colours import PLAIN, SERIES
+from viz.figures.colours import EXPECTED, PLAIN, SERIES
 from viz.figures.figure import About, Caption
 from viz.figures.heatmap import Heatmap
 from viz.i18n.catalogue import _
-from viz.i18n.format import bytes_text, literal, seconds_text, significant, stopped
+from viz.i18n.format import bytes_text, literal, seconds_text, significant, stopped, with_power
 from viz.i18n.messages import in_language
 from viz.pages.lab.components import Matrices, Matrix
 from viz.pages.lab.experiment import Findings, Titled
@@ -82,13 +82,14 @@ def verdict_words(verdict: Verdict) -> str:
 class VerdictFindings(Findings):
     """Findings with the verdict above them, its rule, whether the reader has guessed it, and what is true anyhow.
 
-    going: more is being measured, which may turn the verdict.
+    rule: in short, where whole_rule has more to it. going: more is being measured, which may turn the verdict.
     """
 
     verdict: Verdict = Verdict.OPEN
     guess: str = ""
     reason: str = ""
     rule: str = ""
+    whole_rule: str = ""
     truth: str = ""
     machine: str = ""
     going: bool = False
@@ -99,7 +100,8 @@ class VerdictFindings(Findings):
         chip = f":gray-badge[{_('so far:')} {verdict}]" if self.going else f":{CHIPS[self.verdict]}-badge[{verdict}]"
         st.markdown(f"{chip} {literal(self.reason)}{guess}")
         if self.rule:
-            st.caption(f"**{_('Rule:')}** {literal(self.rule)}")
+            more = literal(self.whole_rule) if self.whole_rule != self.rule else None
+            st.caption(f"**{_('Rule:')}** {literal(self.rule)}", help=more)
         if self.truth:
             st.markdown(f"**{_('More exactly:')}** {literal(self.truth)}")
         if self.machine:
@@ -136,7 +138,8 @@ def verdict_findings(
         verdict=outcome.verdict,
         guess=guess,
         reason=sentence_case(stopped(words(outcome.reason))),
-        rule=stopped(words(outcome.rule.text)) if outcome.rule else "",
+        rule=stopped(words(outcome.rule.brief)) if outcome.rule else "",
+        whole_rule=stopped(words(outcome.rule.text)) if outcome.rule else "",
         truth="" if embedded else words(experiment.truth),
         machine="" if outcome.machine is None else machine_words(outcome.machine),
         going=going,
@@ -184,11 +187,13 @@ def number_text(mean: float, spread: float | None, unit: str) -> str:
     if unit in SIZES:
         value = SIZES[unit](mean)
         return value if spread is None else f"{value}{SPREAD}{SIZES[unit](spread)}"
-    power = f"e{exponent}" if 0 < abs(mean) < LEAST and (exponent := math.floor(math.log10(abs(mean)))) else ""
     value = significant(mean)
-    if spread is not None:
-        least = f"<\N{NO-BREAK SPACE}{LEAST}" if 0 < spread < LEAST else significant(spread)
-        value += SPREAD + (f"{spread / float(f'1{power}'):.3g}{power}".replace("-", "−") if power else least)
+    if spread is not None and 0 < abs(mean) < LEAST:
+        power = math.floor(math.log10(abs(mean)))
+        pair = SPREAD.join(significant(each / 10**power) for each in (mean, spread))
+        value = f"({pair})×{with_power(f'1e{power}')}"
+    elif spread is not None:
+        value += SPREAD + (f"<\N{NO-BREAK SPACE}{LEAST}" if 0 < spread < LEAST else significant(spread))
     return f"{value}\N{NO-BREAK SPACE}{_('nats') if unit == 'nats' else unit}" if unit else value
 
 
@@ -215,17 +220,25 @@ def plot(figure: Curves | Grid | Calculation, file: str, about: About, empty: st
         titles = rows.title, columns.title, title
         return Heatmap(above, values, rows, columns, Scale(low, high), cell_titles=titles)
     known = any(np.isfinite(np.asarray(curve.ys, float)).any() for curve in figure.curves)
-    ranges = any(curve.low is not None for curve in figure.curves)
-    pale = Message("Pale: lowest and highest value") if ranges else ""
     stamp = f"{file} {sum(len(curve.xs) for curve in figure.curves)}"
-    above = Caption(title, file, stamp, sentence=pale if known else rounded(empty), about=about)
+    above = Caption(title, file, stamp, sentence="" if known else rounded(empty), about=about)
     number, series = -1, list[Series]()
     for curve in figure.curves:
         number += not curve.beside
         series += drawn_curve(curve, number)
+    series += quiet_curves(figure)
     ticks = None if figure.ticks is None else list(map(rounded, figure.ticks))
     x, y = Axis(rounded(figure.x), ticks, log=figure.log_x or None), Axis(rounded(figure.y), log=figure.log_y or None)
     return Chart(above, series, x, y, tall=HEIGHT + IN_KEY * len(figure.curves))
+
+
+def quiet_curves(figure: Curves) -> Iterator[Series]:
+    """Names of dashed and pale curves for the legend, which lacks these; in grey, as such curves have all colours."""
+    nowhere = np.empty(0)
+    if figure.dashed and any(curve.beside for curve in figure.curves):
+        yield Series(rounded(figure.dashed), nowhere, nowhere, EXPECTED, dash=True)
+    if any(curve.low is not None for curve in figure.curves):
+        yield Series(Message("lowest and highest value"), nowhere, nowhere, EXPECTED + FAINT)
 
 
 def calculation(figure: Calculation, above: Caption) -> Matrices:

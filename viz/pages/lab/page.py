@@ -9,7 +9,7 @@ from model.inference.text_model import TextModel
 from model.message import Message
 from viz.i18n.catalogue import _
 from viz.pages.lab import scaling, similarity, softmax, statements, worked_example
-from viz.state.session import choose
+from viz.state.session import choose, current_session
 from viz.ui.parts import Views, foreign_code
 
 # Part arithmetic of the laboratory: what can be computed by hand, and what follows from it.
@@ -39,4 +39,6 @@ def page(model: TextModel) -> Views:
     foreign_code.set(())  # here our own code computes, whatever model is loaded
     row = st.container(key="choices_lab", horizontal=True, vertical_alignment="center")
     name = choose(_("Part"), list(SECTIONS), "statements", "lab_part", lambda name: SECTIONS[name][0], row)
+    if name != "statements":
+        current_session().address.forget(statements.STATEMENT)
     return SECTIONS[name][1](model, row)

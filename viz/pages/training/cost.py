@@ -65,7 +65,7 @@ def show(
     ]
     if settings.steps:
         parts.append(_("{count} steps").format(count=f"{settings.steps:,}"))
-    parts.append(_("peak rate {rate}").format(rate=f"{settings.rate:g}"))
+    parts.append(_("peak rate {rate}").format(rate=significant(settings.rate)))
     line = facts.empty()
     line.markdown(" · ".join(parts))  # this machine's speed, for an estimate, takes a moment the first time
     line.markdown(" · ".join([*parts, *times(seconds, config, costs, settings, model)]))

@@ -20,7 +20,7 @@ from viz.figures.colours import hue
 from viz.figures.compared import of_now
 from viz.figures.figure import About, Caption
 from viz.i18n.catalogue import _
-from viz.i18n.format import enumeration
+from viz.i18n.format import enumeration, significant
 from viz.i18n.messages import joined
 from viz.i18n.names import PARTS
 from viz.pages.training.runs import change_texts
@@ -354,7 +354,7 @@ def curve_chart(title: str, lines: Sequence[Line], table: Table, look: Look, run
     for mark in run.changes:
         texts.setdefault(mark.step, []).append(enumeration(change_texts(mark.changes)))
     marks = [{"x": step, "text": joined(" · ", *parts)} for step, parts in sorted(texts.items())]
-    last = next((f"{ys[-1]:.3g}" for ys in reversed(drawn) if len(ys)), "")
+    last = next((significant(ys[-1]) for ys in reversed(drawn) if len(ys)), "")
     alt = Message(
         "{name} over the steps, {count} curves; the last value is {last}.", name=name, count=len(lines), last=last
     )

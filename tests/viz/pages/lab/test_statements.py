@@ -44,6 +44,8 @@ from viz.pages.lab.outcome import (
 )
 from viz.pages.lab.page import ARITHMETIC, SECTIONS
 from viz.pages.lab.statements import index as statement_list
+from viz.render.reader import Reader
+from viz.render.render import render
 from viz.render.view import FigureView
 from viz.state.session import Key
 
@@ -179,7 +181,7 @@ def test_a_number_and_a_factor_are_chinese_to_their_signs() -> None:
         (0.000165, None, "s", "165 µs"),
         (0.0433, 0.001, "s", "43.3 ms ± 1 ms"),
         (835_584.0, None, "bytes", "836 kB"),
-        (3.73e-8, 8.07e-9, "", "3.73e−8 ± 0.807e−8"),
+        (3.73e-8, 8.07e-9, "", "(3.73 ± 0.807)×10⁻⁸"),
         (22.6, 1.75e-6, "", "22.6 ± < 0.0001"),
         (47_117.3, None, "", "47,117"),
         (2.98, 0.121, "nats", "2.98 ± 0.121 nats"),
@@ -306,12 +308,14 @@ def test_a_live_view_is_what_its_button_says_whatever_was_chosen_there_before(
     monkeypatch.setitem(LIVE_VIEWS, PLANTED.row, live)
     app = sound(opened(live.page, source="The cat.", **before))
     session = app.session_state[Key.SESSION]
-    app.query_params["statement"] = "planted"
     app = app.switch_page(PAGES["lab"]).run()
     app = sound(next(each for each in app.button_group if each.key == "lab_part").set_value("statements").run())
+    app.query_params["statement"] = "planted"
+    app = sound(app.run())
     app = sound(app.button(key="statement_planted_live").click().run())
     assert {key: session.address.widget_values[key] for key in live.choices} == live.choices
     assert {key: app.query_params[key] for key in live.choices} == live.choices
+    assert "statement" not in app.query_params  # of the card that was left
 
 
 @pytest.mark.parametrize("part", ["costs", "trainings", "</script>"])
@@ -348,6 +352,16 @@ def test_no_card_that_is_measured_in_seconds_stands_behind_one_of_its_subject_th
         dear = [each.forecast is not None or each.about(SEEDS) > 60 for each in cards().values() if each.group is group]
         assert dear == sorted(dear), group
     assert next(iter(cards())) == "dot-product"
+
+
+def test_the_legend_says_what_dashed_and_pale_curves_are_and_the_alternative_text_leaves_that_out() -> None:
+    whole = Curve("a", (1.0, 2.0), (3.0, 4.0), low=(2.0, 3.0), high=(4.0, 5.0))
+    fitted = Curve("a, fitted", (1.0, 2.0), (3.5, 4.5), dash=True, beside=True)
+    chart = plot(Curves("curves", "x", "y", [whole, fitted], dashed="power law"), "file", About("about"), "why")
+    assert isinstance(chart, Chart)
+    named = {each.name: each.dash for each in chart.series if not each.quiet}
+    assert named == {"a": False, "power law": True, "lowest and highest value": False}
+    assert render(chart, Reader()).summary().endswith("a 3 … 4")
 
 
 @pytest.mark.parametrize(("ys", "sentence"), [((), "why"), ((float("nan"),), "why"), ((1.0,), "")])
