@@ -284,7 +284,7 @@ class Window:
         return (
             news != self._class
             or self._awaits_others
-            or (class_view.is_script_behind(session) and self._runs != session.runs)
+            or (class_view.is_script_due(session) and self._runs != session.runs)
         )
 
     async def _take_turn(self) -> bool:
@@ -391,8 +391,9 @@ class Window:
         if (following := class_view.teacher_view(session)) is None or self._hidden:
             return False
         seat, view = following
-        if behind := seat.run != view.run:
+        if class_view.is_script_due(session):
             self._ask_script(session)
+        behind = seat.run != view.run or seat.texts != view.snapshot.texts
         own = requested
         if is_new and seat.layout == view.layout and stage.page == view.page and not seat.problem:
             view.snapshot.give(session)
@@ -490,10 +491,10 @@ class Window:
         """
         frames = []
         for view in views:
-            frame, moment = view.frame(), view.moment
+            moment = view.moment
             if self._sent.get(view.key) != moment:
                 self._sent[view.key] = moment
-                frames.append(frame)
+                frames.append(view.frame())
         if not frames and not always:
             return
         self._number += 1

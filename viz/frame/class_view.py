@@ -1,11 +1,13 @@
 """A teacher's view and those who follow it: what a session publishes of its page, and what another takes over.
 
 A follower's script runs where the teacher's page, model or choices become others; what is typed and chosen in between
-comes by the channel, as the bytes that the teacher's own window was sent.
+comes by the channel, as the bytes that the teacher's own window was sent. Where only the texts are others, the script
+waits until the teacher's hands rest: thirty scripts cost more than all that they type.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -19,6 +21,7 @@ from viz.i18n import catalogue
 from viz.i18n.catalogue import _
 from viz.pages.lessons.joining import CLASS, JOIN, forget
 from viz.pages.lessons.page_choices import TRAINED
+from viz.pages.lessons.steps import Part
 from viz.protocol import NO_MESSAGE, read_screen
 from viz.state import shown_model, training
 from viz.state.class_sessions import (
@@ -51,6 +54,7 @@ OWN = {
     "draft",
     *TRAINED,
 }  # parameters that are nobody else's
+LEISURE = 3.0  # seconds without news from the teacher, after which the script draws what it alone draws of a text
 BY_CHANNEL = {Key.SOURCE, Key.TARGET, CHANGES, DIFFERENCES[0], *PINNED, *Parameter}  # which a snapshot has
 PLAIN = (str, int, float, list)  # values of controls that another session can be given
 
@@ -130,6 +134,7 @@ def page_drawn(session: Session, stage: PageLayout) -> None:
         publish_page(session, stage, seat)
     elif seat.follows and seat.drawn:
         seat.run, seat.layout = seat.drawn
+        seat.texts = Snapshot.of(session).texts
 
 
 # Publishing.
@@ -151,13 +156,21 @@ def publish_page(session: Session, stage: PageLayout, seat: Seat) -> None:
     pictures = pictures_of([view for key, view in session.views.items() if is_picture(session, key)])
 
     def changed(view: TeacherView | None) -> TeacherView:
-        number, layouts, runs = (view.number, view.layout, view.run) if view else (0, 0, 0)
+        number, layouts, runs, soon = (view.number, view.layout, view.run, view.soon) if view else (0, 0, 0, 0)
         layouts += view is None or before is None or before[0] != layout
         runs += view is None or before != run
-        counts = number + 1, layouts, runs
+        if view is None or before is None or without_texts(before) != without_texts(run):
+            soon = runs
+        counts = number + 1, layouts, runs, soon
         return TeacherView(*counts, stage.page, model, parameters, choices, fields, snapshot, pictures)
 
     CLASS_SESSIONS.publish(session, changed)
+
+
+def without_texts(run: tuple[Any, tuple[object, ...], object]) -> tuple[object, ...]:
+    """What a run of the script was of, but for the texts."""
+    layout, (_texts, *choices), step = run
+    return layout, choices, step
 
 
 def fields_of(names: Iterable[str]) -> dict[str, Any]:
@@ -190,8 +203,8 @@ def publish(session: Session, views: Sequence[View], whole: bool, acted: bool) -
             return None  # the script says first what the page is
         if not whole:
             mixed = {name: {**each, **pictures.get(name, {})} for name, each in view.pictures.items()}
-            return replace(view, number=view.number + 1, pictures=mixed)
-        return replace(view, number=view.number + 1, snapshot=snapshot, pictures=pictures)
+            return replace(view, number=view.number + 1, pictures=mixed, at=time.monotonic())
+        return replace(view, number=view.number + 1, snapshot=snapshot, pictures=pictures, at=time.monotonic())
 
     CLASS_SESSIONS.publish(session, changed)
 
@@ -207,7 +220,7 @@ def share(session: Session, seat: Seat, views: Sequence[View]) -> None:
 
 def is_as_taught(session: Session, seat: Seat, view: TeacherView) -> bool:
     """True if a follower's session has nothing else than the teacher's: whatever its browser has sent."""
-    if not seat.follows or (seat.run, seat.layout) != (view.run, view.layout):
+    if not seat.follows or seat.layout != view.layout or seat.run < view.soon:
         return False
     if session.stage is None or session.stage.page != view.page or session.stage.model is not view.snapshot.base:
         return False
@@ -261,10 +274,15 @@ def mark(session: Session) -> tuple[object, object] | None:
     return counts, (room.changes, room.ended, seat.follows, seat.problem)
 
 
-def is_script_behind(session: Session) -> bool:
-    """True if the script has drawn less of a teacher's page than there is."""
+def is_script_due(session: Session) -> bool:
+    """True if the script has drawn less of a teacher's page than there is, and is waited for no longer: at once, where
+    more than the texts is new, or a question is before the class, whose answers are of them.
+    """
     following = teacher_view(session)
-    return following is not None and following[0].run != following[1].run
+    if following is None or following[0].run == following[1].run:
+        return False
+    seat, view = following
+    return seat.run < view.soon or Part.LESSON in view.parameters or time.monotonic() - view.at >= LEISURE
 
 
 def teacher_view(session: Session) -> tuple[Seat, TeacherView] | None:

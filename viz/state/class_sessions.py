@@ -46,13 +46,15 @@ class TeacherView:
     """What a teacher shows.
 
     number: grows with everything that he does. layout: with the page, the model and the choices. run: with what the
-    script alone draws. parameters: of the address. choices, fields: of controls, by their keys. snapshot: model, texts,
-    their trace, what is chosen. pictures: by language.
+    script alone draws. soon: the last run that those who follow need at once; behind it only the texts are others, and
+    their script can wait. at: when it was shown. parameters: of the address. choices, fields: of controls, by their
+    keys. snapshot: model, texts, their trace, what is chosen. pictures: by language.
     """
 
     number: int
     layout: int
     run: int
+    soon: int
     page: str
     model: str
     parameters: Mapping[str, str]
@@ -60,6 +62,7 @@ class TeacherView:
     fields: Mapping[str, Any]
     snapshot: Snapshot
     pictures: Mapping[str, Mapping[str, Picture]] = field(default_factory=dict, repr=False)
+    at: float = field(default_factory=time.monotonic)
 
 
 @dataclass
@@ -116,10 +119,10 @@ class ClassSession:
 
 @dataclass
 class Seat:
-    """Place of a session in a class session. run, layout: of the teacher's view, that its script has drawn. drawn: what
-    the run of the script that goes on is of; at a teacher, what the last one was of. problem: why the teacher's view
-    cannot be shown here. link: by which others join. had_channel: its window has been seen, and may have gone.
-    own_run: key of the training that is put away while a teacher's is watched.
+    """Place of a session in a class session. run, layout, texts: of the teacher's view, that its script has drawn.
+    drawn: what the run of the script that goes on is of; at a teacher, what the last one was of. problem: why the
+    teacher's view cannot be shown here. link: by which others join. had_channel: its window has been seen, and may have
+    gone. own_run: key of the training that is put away while a teacher's is watched.
     """
 
     room: ClassSession
@@ -127,6 +130,7 @@ class Seat:
     follows: bool = True
     run: int = 0
     layout: int = 0
+    texts: tuple[str | None, ...] = ()
     drawn: Any = None
     problem: str = ""
     link: str = ""

@@ -389,6 +389,51 @@ def test_who_follows_keeps_his_own_language_and_may_answer_only_what_is_before_t
         CLASS_SESSIONS.end(session_of(teacher))
 
 
+def test_the_script_of_who_follows_waits_where_only_a_text_is_new_until_the_teachers_hands_rest(teacher):
+    follower = follower_of(teacher)
+
+    def is_due() -> bool:
+        return class_view.is_script_due(follower)
+
+    def script_of_teacher(text: str = "", layer: int | None = None, **address: str) -> None:
+        st.query_params.update(address)
+        with serving(teacher):
+            teacher.texts.typed[Key.SOURCE] = text or teacher.texts.typed.get(Key.SOURCE, TEXT)
+            if layer is not None:
+                teacher.select(layer=layer)
+            class_view.page_drawn(teacher, teacher.stage)
+
+    assert not is_due()
+    script_of_teacher(OTHER)
+    assert not is_due()
+    with patch.object(class_view, "LEISURE", 0.0):
+        assert is_due()
+    script_of_teacher(layer=1)  # a choice, behind the text
+    assert is_due()
+    draw_page(follower)
+    script_of_teacher(THIRD)
+    assert not is_due()
+    script_of_teacher(lesson="decoding")  # another layout
+    assert is_due()
+    draw_page(follower)
+    script_of_teacher(TEXT, lesson="decoding")  # whose question is of the text
+    assert is_due()
+
+
+def test_who_follows_sees_that_what_the_script_draws_is_of_the_text_before(teacher):
+    follower = follower_of(teacher)
+
+    async def use() -> None:
+        async with opened(teacher.token) as first, opened(follower.token) as second:
+            await near(second, teacher, TEXT)
+            type_there(first, OTHER, 1)
+            while "near" not in (message := await second.message())["views"]:
+                pass
+            assert message["moved"]
+
+    assert in_loop(use) == []
+
+
 def test_a_window_that_was_hidden_is_sent_what_it_missed_when_it_is_seen_again(teacher):
     follower = follower_of(teacher)
 
