@@ -16,36 +16,38 @@ class Message(str):
     """English sentence that remembers its text and the values in it.
 
     text: sentence with names in braces, as a catalogue has it ("d_model ({d_model}) must be even"); without values it
-    may have other braces. values: of these names; one may be a message itself. field: option that it is about, where
-    no value is called so. It is a string like any other, and `str` gives it back whole, so that `str(error)` does, too;
-    whatever else is put together from it is a plain string.
+    may have other braces. values: of these names; one may be a message itself. plural: the sentence where its value
+    `count` is not 1. field: option that it is about, where no value is called so. It is a string like any other, and
+    `str` gives it back whole, so that `str(error)` does, too; whatever else is put together from it is a plain string.
     """
 
     text: str
     values: Mapping[str, Any]
     field: str
+    plural: str
 
-    def __new__(cls, text: str, /, *, field: str = "", **values: Any) -> Message:
+    def __new__(cls, text: str, /, *, field: str = "", plural: str = "", **values: Any) -> Message:
         # The sentence of an error, not the error, which would keep all that was in use when it was raised.
         plain = {name: str(value) if isinstance(value, BaseException) else value for name, value in values.items()}
-        return cls.reading(text.format(**plain) if plain else text, text, plain, field)
+        pattern = plural if plural and plain["count"] != 1 else text
+        return cls.reading(pattern.format(**plain) if plain else text, text, plain, field, plural)
 
     @classmethod
-    def reading(cls, sentence: str, text: str, values: Mapping[str, Any], field: str = "") -> Message:
+    def reading(cls, sentence: str, text: str, values: Mapping[str, Any], field: str = "", plural: str = "") -> Message:
         """Message of this text and these values that reads so."""
         self = super().__new__(cls, sentence)
-        self.text, self.values, self.field = text, values, field
+        self.text, self.values, self.field, self.plural = text, values, field, plural
         return self
 
     def __str__(self) -> str:
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Message.reading, (str.__str__(self), self.text, dict(self.values), self.field)
+        return Message.reading, (str.__str__(self), self.text, dict(self.values), self.field, self.plural)
 
     def read_as(self, sentence: str) -> Message:
         """Message of the same text and values that reads otherwise: cut, or with its odd characters escaped."""
-        return self.reading(sentence, self.text, self.values, self.field)
+        return self.reading(sentence, self.text, self.values, self.field, self.plural)
 
     @property
     def brief(self) -> Message:
@@ -54,7 +56,7 @@ class Message(str):
         if isinstance(short, Message):
             return short.brief
         values = {name: each.brief if isinstance(each, Message) else each for name, each in self.values.items()}
-        return Message(self.text, field=self.field, **values)
+        return Message(self.text, field=self.field, plural=self.plural, **values)
 
     def replacing(self, old: str, new: str) -> Message:
         """Message with `new` in the place of `old` in its values, and in those of messages in it."""
@@ -66,7 +68,7 @@ class Message(str):
             else each
             for name, each in self.values.items()
         }
-        return Message(self.text, field=self.field, **values)
+        return Message(self.text, field=self.field, plural=self.plural, **values)
 
 
 def say(text: str, **values: int | float | str) -> Message:

@@ -80,7 +80,8 @@ def _network(config: TransformerConfig, parameters: int) -> str:
         )
     return (
         f"{WORDS[config.kind]} Transformer, {parameters:,} parameters: {_layers(config)}, d_model {config.d_model}, "
-        f"{config.n_heads} heads, {_feed_forward(config)}, {config.norm_placement}-norm, {config.position} positions"
+        f"{config.n_heads} head{'' if config.n_heads == 1 else 's'}, {_feed_forward(config)}, "
+        f"{config.norm_placement}-norm, {config.position} positions"
     )
 
 
@@ -92,7 +93,7 @@ def _feed_forward(config: TransformerConfig) -> str:
 
 def _layers(config: TransformerConfig) -> str:
     counts = [count for count in (config.n_encoder_layers, config.n_decoder_layers) if count]
-    return f"{' + '.join(map(str, counts))} layers"
+    return f"{' + '.join(map(str, counts))} layer{'' if counts == [1] else 's'}"
 
 
 def _vocabularies(config: TransformerConfig) -> str:

@@ -95,7 +95,7 @@ def test_a_table_of_too_many_cells_says_how_many_heads_it_leaves_out(page):
     assert found[96 * 96][:4] == ["1", "1", "t475", "t475"]
     assert found[-2:] == [
         ["largest of 5 × 5 cells"],
-        ["2 more heads are left out: show fewer of them, or a shorter text"],
+        ["Heads left out: 2; show fewer heads, or a shorter text"],
     ]
 
 

@@ -33,7 +33,7 @@ from viz.frame.menu import file_of, show_menu
 from viz.frame.model_list import describe_options, words_of_models
 from viz.frame.page_layout import PageLayout
 from viz.i18n import catalogue
-from viz.i18n.catalogue import _
+from viz.i18n.catalogue import _, ngettext
 from viz.i18n.errors import translate_error
 from viz.i18n.format import as_sentence, count_text, duration, literal, page_name
 from viz.pages.lessons import joining, notes, trained_state, worksheet
@@ -420,11 +420,13 @@ def describe(model: TextModel, form: str) -> tuple[str, str]:
     config = model.config
     dtype, shapes = str(model.dtype).removeprefix("torch."), [config.shape_of(stack) for stack in config.stacks]
     layers = "+".join(str(count) for count in (config.n_encoder_layers, config.n_decoder_layers) if count)
-    heads = "+".join(dict.fromkeys(str(shape.heads) for shape in shapes))
+    heads = dict.fromkeys(shape.heads for shape in shapes)
     size = count_text(model.network.parameter_count())
     details = [
-        _("1 layer") if layers == "1" else _("{count} layers").format(count=layers),
-        _("1 head") if heads == "1" else _("{count} heads").format(count=heads),
+        ngettext("{count} layer", "{count} layers", config.n_encoder_layers + config.n_decoder_layers).format(
+            count=layers
+        ),
+        ngettext("{count} head", "{count} heads", sum(heads)).format(count="+".join(map(str, heads))),
         f"d {'+'.join(dict.fromkeys(str(shape.width) for shape in shapes))}",
         _("{count} parameters").format(count=size),
         f"{model.device} · {dtype}",

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 from viz.components.registry import component, pack
 from viz.components.view import Answer, PackedView, View, live
 from viz.frame import class_view
-from viz.i18n.catalogue import _
+from viz.i18n.catalogue import _, ngettext
 from viz.pages.lessons import joining
 from viz.pages.lessons.class_bars import bars
 from viz.state.class_sessions import CLASS_SESSIONS, Seat, seat_of
@@ -44,7 +44,7 @@ def views(session: Session) -> list[View]:
 
 def teacher_header(seat: Seat) -> dict[str, Any]:
     room, count = seat.room, CLASS_SESSIONS.following(seat.room)
-    following = _("{count} follow") if count > 1 else _("1 follows") if count else _("nobody follows yet")
+    following = ngettext("{count} follows", "{count} follow", count) if count else _("nobody follows yet")
     host = urlsplit(seat.link).hostname if seat.link else ""
     local = _("This address is known on this machine alone: others need one under which the server is known to them.")
     return {

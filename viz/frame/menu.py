@@ -73,7 +73,7 @@ def menu_words(session: Session) -> dict[str, Any]:
         "language": catalogue.language(),
         "use": _("Point at a figure, or tap it, for its values; to change something, open Vitrine."),
         "unanswered": _("The server did not answer: what is closed on the page is left out."),
-        "left_pictures": _("To stay below 5 MB, {count} pictures do not say their values here."),
+        "left_pictures": _("Pictures that do not say their values here, to stay below 5 MB: {count}."),
         "left_frames": _("To stay below 5 MB, BertViz is left out."),
         "left_choice": _("To stay below 5 MB, no other head can be chosen here."),
         "still": _("A picture: Vitrine itself says its values."),

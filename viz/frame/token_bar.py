@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from model.runtime import cancellation
 from viz.components.registry import component, pack
 from viz.components.view import Answer, PackedView, View, live
-from viz.i18n.catalogue import _
+from viz.i18n.catalogue import _, ngettext
 from viz.i18n.errors import translate_error
 from viz.i18n.format import (
     attention_name,
@@ -130,7 +130,11 @@ def notes(session: Session) -> dict[str, str]:
     for side, (tokens, tokenizer) in sides.items():
         sentences[side] += unknown_note(tokens, tokenizer.unknown, session.trace.special_labels)
         if tokens.left_out:
-            cut = _("{count} tokens left out: this model reads {length}")
+            cut = ngettext(
+                "{count} token left out: this model reads {length}",
+                "{count} tokens left out: this model reads {length}",
+                tokens.left_out,
+            )
             sentences[side].append(cut.format(count=f"{tokens.left_out:,}", length=f"{model.config.max_length:,}"))
     return {side: " · ".join(each) for side, each in sentences.items()}
 
@@ -144,12 +148,11 @@ def unknown_note(tokens: Tokens, unknown: int | None, special: Collection[str]) 
     ]
     if not any(text):
         return []
-    sentence = (
-        _("1 of {all} tokens is unknown to this model")
-        if sum(text) == 1
-        else _("{count} of {all} tokens are unknown to this model")
+    sentence = ngettext(
+        "{count} of {tokens} is unknown to this model", "{count} of {tokens} are unknown to this model", sum(text)
     )
-    return [sentence.format(count=f"{sum(text):,}", all=f"{len(text):,}")]
+    tokens_text = ngettext("{count} token", "{count} tokens", len(text)).format(count=f"{len(text):,}")
+    return [sentence.format(count=f"{sum(text):,}", tokens=tokens_text)]
 
 
 def check_chip(badges: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -159,7 +162,7 @@ def check_chip(badges: Sequence[dict[str, Any]]) -> dict[str, Any]:
         return dict(badges[0])
     worst = False if False in passed else None if None in passed else True
     if worst is True:
-        text = _("1 check") if len(badges) == 1 else _("{count} checks").format(count=len(badges))
+        text = ngettext("{count} check", "{count} checks", len(badges)).format(count=len(badges))
     else:
         text = _("{count} of {all} checks failed") if worst is False else _("{count} of {all} checks not possible")
         text = text.format(count=passed.count(worst), all=len(badges))

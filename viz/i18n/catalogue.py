@@ -51,6 +51,11 @@ def _(text: str) -> str:
     return _lookup(language(), text)
 
 
+def ngettext(singular: str, plural: str, count: int) -> str:
+    """The one of two texts that goes with a count, in the language in use."""
+    return _catalogue(language()).ngettext(singular, plural, count)
+
+
 @lru_cache(maxsize=1 << 14)  # a figure asks for hundreds at a keystroke, and each catalogue would be looked into
 def _lookup(name: str, text: str) -> str:
     return _catalogue(name).gettext(text)

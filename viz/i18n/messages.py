@@ -8,7 +8,7 @@ from functools import reduce
 from typing import Any, TypeVar, cast
 
 from model.message import Message
-from viz.i18n.catalogue import _, language
+from viz.i18n.catalogue import _, language, ngettext
 
 Part = TypeVar("Part")
 
@@ -92,6 +92,6 @@ def _translate_part(part: Any) -> Any:
 
 def filled(message: Message) -> str:
     """A message in the language in use; the messages among its values, too."""
-    text = _(message.text)
+    text = ngettext(message.text, message.plural, message.values["count"]) if message.plural else _(message.text)
     values = {name: _translate_part(value) for name, value in message.values.items()}
     return text.format(**values) if values else text

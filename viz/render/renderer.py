@@ -117,7 +117,7 @@ def words(*columns: str, **more: str) -> dict[str, Any]:
         "missing": _("this token is not in the pinned text"),
         "odd": _("not a number, or infinite"),
         "odd_count": _("not a number, or infinite: {count}"),
-        "unnamed": _("{count} names have no room: point at their dots, or tap them"),
+        "unnamed": _("Names without room: {count}; point at their dots, or tap them"),
         "download": _("Download"),
         "copy": _("Copy as Python"),
         "csv": list(columns),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from viz.i18n.catalogue import _
+from viz.i18n.catalogue import _, ngettext
 from viz.i18n.errors import reason_words, translate_error
 from viz.i18n.format import clauses, literal, token_code
 from viz.state.checkpoints import given_hints
@@ -200,13 +200,18 @@ def missing(model: TextModel) -> dict[str, list[str]]:
 def unused(model: TextModel) -> str:
     """Tensors of its file that it has no use for; empty where there are none."""
     names = _names(model, "unused")
-    return _("Not used, {count} tensors of the file:").format(count=len(names)) + f" {_short(names)}" if names else ""
+    sentence = ngettext("Not used, {count} tensor of the file:", "Not used, {count} tensors of the file:", len(names))
+    return f"{sentence.format(count=len(names))} {_short(names)}" if names else ""
 
 
 def beside(model: TextModel) -> str:
     """Tensors of its file that are of other parts than the model that is shown; empty where there are none."""
     names = _names(model, "beside")
-    sentence = _("Not part of what is shown, {count} tensors of the file:")
+    sentence = ngettext(
+        "Not part of what is shown, {count} tensor of the file:",
+        "Not part of what is shown, {count} tensors of the file:",
+        len(names),
+    )
     return f"{sentence.format(count=len(names))} {_short(names)}" if names else ""
 
 
@@ -243,6 +248,10 @@ def beside_name(model: TextModel) -> str:
 
 def title(model: TextModel) -> str:
     """Heading of the section, with the numbers of assumptions and missing quantities."""
-    sentence = _("{name}: {assumed} assumed, {missing} quantities missing")
     count = sum(map(len, missing(model).values()))
-    return sentence.format(name=literal(model.name), assumed=len(assumed(model)), missing=count)
+    sentence = ngettext(
+        "{name}: {assumed} assumed, {count} quantity missing",
+        "{name}: {assumed} assumed, {count} quantities missing",
+        count,
+    )
+    return sentence.format(name=literal(model.name), assumed=len(assumed(model)), count=count)

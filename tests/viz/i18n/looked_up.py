@@ -35,7 +35,7 @@ OPTIONS = (*NETWORK_OPTIONS.values(), *TRAINING_OPTIONS.values())
 # What `_()` is given that is not a literal, and every value it can have.
 DYNAMIC = {
     "pattern": set(),  # of texts that are joined, each found where it is made
-    "message.text": set(),  # of a Message, found where that is made
+    **{f"message.{part}": set() for part in ("text", "plural")},  # of a Message, found where that is made
     "model.kind": set(get_args(Kind)),
     "whole.kind": set(get_args(Kind)),
     **{f"option.{part}": {getattr(each, part) for each in OPTIONS} for part in ("label", "help")},
@@ -108,14 +108,19 @@ PIECES |= {ROUNDED, UNSCALED, TEXTS_ALONE, READ_ON, *KINDS.values()}
 PIECES |= {runner.NO_ROOM, errors.NO_ROOM_HERE, errors.AGAIN}
 
 
+LOOKING = ("_", "catalogue._", "ngettext", "Message")
+
+
 def lookups() -> list[tuple[str, ast.expr]]:
     """Where a text is looked up, and the expression that is."""
     found = []
     for file in [ROOT / "app.py", *sorted((ROOT / "viz").rglob("*.py"))]:
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Call) and ast.unparse(node.func) in ("_", "catalogue._", "Message"):
-                (argument,) = node.args
-                found.append((f"{file.relative_to(ROOT)}:{node.lineno}", argument))
+            if isinstance(node, ast.Call) and (name := ast.unparse(node.func)) in LOOKING:
+                arguments = node.args[:2] if name == "ngettext" else node.args
+                assert name == "ngettext" or len(arguments) == 1
+                plural = [keyword.value for keyword in node.keywords if keyword.arg == "plural"]
+                found += [(f"{file.relative_to(ROOT)}:{node.lineno}", each) for each in (*arguments, *plural)]
     return found
 
 
@@ -160,6 +165,7 @@ def said_by(call: ast.Call, path: Path, speaks: bool) -> set[str]:
         assert not isinstance(each, ast.JoinedStr), f"{path}:{call.lineno}: its values are lost: give a text and values"
         if name == Message.__name__ and path.name != "message.py":
             assert isinstance(each, ast.Constant), f"{path}:{call.lineno}: which text this is cannot be read here"
+            assert "plural" not in [keyword.arg for keyword in call.keywords], f"{path}:{call.lineno}: for viz/ alone"
     return {SAYING.get(name, "") + str(each.value) for each in said if isinstance(each, ast.Constant)}
 
 

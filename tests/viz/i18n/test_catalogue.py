@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import io
+import pickle
 import re
 import string
 from functools import cache
@@ -13,9 +14,11 @@ from babel.messages.catalog import Catalog
 from babel.messages.mofile import read_mo, write_mo
 from babel.messages.pofile import read_po
 
+from model.message import Message
 from tests.viz.i18n.looked_up import DYNAMIC, constants, lookups, said_by_model, texts
 from viz.i18n import catalogue as i18n
-from viz.i18n.catalogue import _, preferred, use
+from viz.i18n.catalogue import _, ngettext, preferred, use
+from viz.i18n.messages import in_language
 
 CATALOGUES = i18n.LOCALE / "zh" / "LC_MESSAGES"
 
@@ -35,8 +38,10 @@ def translations() -> dict[str, str]:
     found: dict[str, str] = {}
     for name, catalogue in catalogues().items():
         for message in catalogue:
-            assert not message.id or message.id not in found, f"{message.id} is translated in {name}.po and before"
-            found |= {message.id: message.string} if message.id else {}
+            both = message.id if message.pluralizable else (message.id,)  # one form of Chinese for two of English
+            (translated,) = message.string if message.pluralizable else (message.string,)
+            assert not [text for text in both if text in found], f"{message.id} is translated in {name}.po and before"
+            found |= {text: translated for text in both if text}
     return found
 
 
@@ -100,8 +105,7 @@ def test_the_compiled_catalogues_are_the_written_ones():
         write_mo(compiled, catalogue)
         compiled.seek(0)
         with (CATALOGUES / f"{name}.mo").open("rb") as file:
-            stored = {message.id: message.string for message in read_mo(file)}
-        expected = {message.id: message.string for message in read_mo(compiled)}
+            stored, expected = ({str(each.id): each.string for each in read_mo(mo)} for mo in (file, compiled))
         for text in (stored.keys() | expected.keys()) - {""}:
             assert stored.get(text) == expected.get(text), f"{text}: pybabel compile -d viz/i18n/locale -D {name} -l zh"
         assert stored
@@ -116,6 +120,16 @@ def test_lookups_speak_the_language_in_use():
     assert _("in no catalogue") == "in no catalogue"
     use("en")
     assert _("Translate") == "Translate"
+
+
+def test_one_is_singular_in_english_and_every_count_is_one_form_in_chinese():
+    heads = [Message("{count} head", plural="{count} heads", count=count) for count in (0, 1, 1_000)]
+    assert [str(each) for each in heads] == ["0 heads", "1 head", "1000 heads"]
+    assert [ngettext("{count} head", "{count} heads", count) for count in (1, 2)] == ["{count} head", "{count} heads"]
+    assert pickle.loads(pickle.dumps(heads[2])).plural == heads[2].replacing("a", "b").plural == "{count} heads"
+    use("zh")
+    assert [in_language(each) for each in heads] == ["0 头", "1 头", "1000 头"]
+    assert in_language(Message("{first}, {next}", first=heads[1], next=heads[2])) == "1 头，1000 头"
 
 
 @pytest.mark.parametrize("unknown", ["", "fr", "zh-CN", "../zh", "<script>"])

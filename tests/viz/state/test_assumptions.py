@@ -59,7 +59,7 @@ def test_missing_quantities_of_all_layers_are_one_line_a_reason():
 
 def test_beside_the_name_stand_what_is_assumed_and_what_is_left_out():
     given = model({"assumed": ["exact GELU"], "beside": ["vision.weight"]})
-    red = ":red[Not part of what is shown, 1 tensors of the file: `vision.weight`]"
+    red = ":red[Not part of what is shown, 1 tensor of the file: `vision.weight`]"
     assert beside_name(given) == f"Assumed: exact GELU\n\n{red}"
     use("zh")
     unclear = model({"assumed": [unsaid("norms behind each block", "norm_first")]})

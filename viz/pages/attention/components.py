@@ -60,7 +60,7 @@ class HeadGridRenderer(Renderer[HeadGrid]):
             "masked": _("masked"),
             "download": _("Download"),
             "csv": self.columns,
-            "left_out": _("{count} more heads are left out: show fewer of them, or a shorter text"),
+            "left_out": _("Heads left out: {count}; show fewer heads, or a shorter text"),
             "missing": _("not in the pinned trace"),
             "odd": _("not a number, or infinite"),
             "hidden": self.figure.words["hidden"],

@@ -226,11 +226,11 @@ def _heading(
         notes.append(Message("to the sink {weight}", weight=significant(float(sink[at]))))
     sentence = joined(" · ", *sentences)
     alt = Message(
-        "{name}, {sentence}. {rows} queries, {columns} keys. {strongest}.",
+        "{name}, {sentence}. {queries}, {keys}. {strongest}.",
         name=name,
         sentence=sentence,
-        rows=rows,
-        columns=columns,
+        queries=Message("{count} query", plural="{count} queries", count=rows),
+        keys=Message("{count} key", plural="{count} keys", count=columns),
         strongest=joined(" · ", title, *notes),
     )
     file, about = file_name(head_maps, chosen), about_map(head_maps, chosen.layer)

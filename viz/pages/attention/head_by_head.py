@@ -13,7 +13,7 @@ import numpy as np
 
 from model.analysis.attention_maps import Heads
 from viz.components.view import View
-from viz.i18n.catalogue import _
+from viz.i18n.catalogue import ngettext
 from viz.i18n.messages import in_language
 from viz.jobs import TableTask
 from viz.pages.attention.figure import large
@@ -122,7 +122,11 @@ def begin_job(
 def combination(head_maps: HeadMaps, heads: Heads, job_values: Mapping[Any, Any]) -> tuple[HeadImage | None, str]:
     """These heads together, or a sentence while that is computed."""
     image: HeadImage | None = job_values.get(combined_key(head_maps, heads))
-    waiting = _("“{name}” takes the maps of {count} heads of this long text: it follows.")
+    waiting = ngettext(
+        "“{name}” takes the map of {count} head of this long text: it follows.",
+        "“{name}” takes the maps of {count} heads of this long text: it follows.",
+        len(heads),
+    )
     return image, "" if image else waiting.format(
         name=in_language(combination_name(head_maps.wish.combination)), count=len(heads)
     )

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple, get_args
+from typing import NamedTuple, get_args
 
 import numpy as np
 import torch
@@ -208,13 +208,13 @@ def faint(head_maps: HeadMaps, cells: NDArray[np.float32]) -> bool:
 def grid_sentences(head_maps: HeadMaps, count: int, cells: NDArray[np.float32]) -> list[str]:
     """Sentences below the thumbnails of so many heads."""
     maps, wish = head_maps.maps, head_maps.wish
-    size: dict[str, Any] = {"layers": maps.layers, "heads": maps.heads}
-    if count != maps.layers * maps.heads:
-        first = Message("{shown} of {layers} × {heads} heads", shown=count, **size)
-    else:
-        first = Message("1 layer × 1 head") if count == 1 else Message("{layers} layers × {heads} heads", **size)
+    layers = Message("{count} layer", plural="{count} layers", count=maps.layers)
+    heads = Message("{count} head", plural="{count} heads", count=maps.heads)
+    whole = joined(" × ", layers, heads)
     sentences: list[str] = [
-        first,
+        whole
+        if count == maps.layers * maps.heads
+        else Message("{shown} of {layers} × {heads} heads", shown=count, layers=maps.layers, heads=maps.heads),
         Message(
             "{metric} · rows: {rows} (query), columns: {columns} (key)",
             metric=metric_caption(wish.metric, wish.kind == "cross"),

@@ -19,7 +19,7 @@ from model.capture.trace import AttentionKind, Trace
 from model.inference.text_model import TextModel
 from model.runtime.errors import require
 from viz.components.view import live
-from viz.i18n.catalogue import _
+from viz.i18n.catalogue import _, ngettext
 from viz.i18n.errors import lacks
 from viz.i18n.format import duration, literal
 from viz.jobs import TableJob, TableTask
@@ -170,7 +170,7 @@ def offer(measurement: Measured) -> None:
         return
     st.caption(_("Each head is removed in turn, and the text is read again without it."))
     count = len(measurement.removals.places(measurement.kinds))
-    label = _("Measure {count} heads (at most {time})")
+    label = ngettext("Measure {count} head (at most {time})", "Measure {count} heads (at most {time})", count)
     label = label.format(count=count, time=duration(max(1, measurement.most)))
     st.button(label, key=Part.MEASURE, on_click=measurement.begin)
 

@@ -178,7 +178,10 @@ def _note(head_maps: HeadMaps, own: Steps, before: Steps | None, lacking: str, k
     if left_out:
         notes.append(
             Message(
-                "the {shown} keys with the largest weights; {count} others are left out", shown=keys, count=left_out
+                "the {shown} keys with the largest weights; {count} other is left out",
+                plural="the {shown} keys with the largest weights; {count} others are left out",
+                shown=keys,
+                count=left_out,
             )
         )
     if head_maps.runs.joined:

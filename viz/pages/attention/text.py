@@ -232,7 +232,9 @@ def missing(head_maps: HeadMaps, chosen: Selection) -> str:
         return Message("The pinned trace has no such attention, or another number of heads: nothing to compare with.")
     if chosen.layer >= head_maps.pinned.layers:
         return Message(
-            "The pinned model has only {count} layers: nothing to compare with here.", count=head_maps.pinned.layers
+            "The pinned model has only {count} layer: nothing to compare with here.",
+            plural="The pinned model has only {count} layers: nothing to compare with here.",
+            count=head_maps.pinned.layers,
         )
     return ""
 
@@ -327,9 +329,9 @@ def combination_name(name: str) -> str:
 def combination_title(name: str, count: int) -> Message:
     """The heading of a figure of several heads."""
     return {
-        "average": Message("Average of {count} heads", count=count),
-        "maximum": Message("Maximum of {count} heads", count=count),
-        "rollout": Message("Rollout of {count} heads", count=count),
+        "average": Message("Average of {count} head", plural="Average of {count} heads", count=count),
+        "maximum": Message("Maximum of {count} head", plural="Maximum of {count} heads", count=count),
+        "rollout": Message("Rollout of {count} head", plural="Rollout of {count} heads", count=count),
     }[name]
 
 

@@ -54,7 +54,12 @@ def vector_panels(head_maps: HeadMaps, chosen: Selection) -> Panels:
     panels = [_panel(*each) for each in matrices]
     left_out = len(keys) - len(places)
     sentence = (
-        Message("of {token}; {count} keys are left out", token=token, count=left_out)
+        Message(
+            "of {token}; {count} key is left out",
+            plural="of {token}; {count} keys are left out",
+            token=token,
+            count=left_out,
+        )
         if left_out
         else Message("of {token}", token=token)
     )

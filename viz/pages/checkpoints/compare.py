@@ -25,7 +25,7 @@ from viz.figures.chart import Chart, Series
 from viz.figures.colours import KEY, OUTPUT, QUERY, SERIES, VALUE
 from viz.figures.figure import About, Caption
 from viz.figures.panels import Panels
-from viz.i18n.catalogue import _
+from viz.i18n.catalogue import _, ngettext
 from viz.i18n.errors import translate_error
 from viz.i18n.format import as_sentence, attention_name, literal, shape_text, significant, with_label
 from viz.pages.checkpoints import heads as weights_heads
@@ -157,7 +157,8 @@ def unlike(before: Subject, after: Subject) -> list[tuple[str, str, str]]:
 
 def differences(before: Subject, after: Subject, changes: WeightChanges) -> str:
     """Sentence on the tensors that both have, and those that only one has."""
-    parts = [_("{count} tensors in both").format(count=len(changes.table))]
+    common = len(changes.table)
+    parts = [ngettext("{count} tensor in both", "{count} tensors in both", common).format(count=common)]
     rows = unlike(before, after)
     only_before, only_after = sum(not new for _name, _old, new in rows), sum(not old for _name, old, _new in rows)
     for subject, count in ((before, only_before), (after, only_after)):

@@ -17,7 +17,7 @@ from model.data.pairs import Pair, in_split
 from model.data.sources import digest_of_pairs
 from model.message import Message
 from model.network.config import TWO_STACKS
-from viz.i18n.catalogue import _
+from viz.i18n.catalogue import _, ngettext
 from viz.i18n.errors import translate_error
 from viz.i18n.format import as_sentence, literal, no_predictions
 from viz.pages.checkpoints.translating import FileTranslation
@@ -371,7 +371,9 @@ def controls(evaluation: Evaluation | None, subject: Subject | None, choices: Ch
         if subject is not None and choices is not None:
             done = evaluation is not None and choices.is_of(evaluation, subject)
             st.button(
-                _("Translate {count} sentences").format(count=f"{len(choices.references):,}"),
+                ngettext("Translate {count} sentence", "Translate {count} sentences", len(choices.references)).format(
+                    count=f"{len(choices.references):,}"
+                ),
                 key=Part.BEGIN,
                 type="secondary" if done else "primary",
                 on_click=_begin,
@@ -395,7 +397,11 @@ def show_evaluation(evaluation: Evaluation, subject: Subject | None, choices: Ch
         sentence = _("Stopped: {done} of {all} sentences are translated, and only they count.")
         st.caption(sentence.format(done=f"{len(job.written):,}", all=f"{len(job.references):,}"))
     if job.error:
-        sentence = _("{count} batches were not translated, and do not count: {reason}")
+        sentence = ngettext(
+            "{count} batch was not translated, and does not count: {reason}",
+            "{count} batches were not translated, and do not count: {reason}",
+            len(job.errors),
+        )
         st.warning(sentence.format(count=len(job.errors), reason=as_sentence(translate_error(job.error))))
     scores = job.scores(job.tokenizer)
     if scores is None:
@@ -413,8 +419,16 @@ def figures(scores: Scores, job: FileTranslation) -> None:
     row.metric(label.format(score="chrF"), f"{scores.chrf:.2f}", width="content", border=True)
     if job.ended:
         references = sum(len(job.references[source]) for source in job.written)
-        sentence = _("Of {count} sentences with {references} references.")
-        st.caption(sentence.format(count=f"{scores.sentences:,}", references=f"{references:,}"))
+        words = {
+            "sentences": ngettext("{count} sentence", "{count} sentences", scores.sentences),
+            "references": ngettext("{count} reference", "{count} references", references),
+        }
+        counts = {"sentences": scores.sentences, "references": references}
+        st.caption(
+            _("Of {sentences} with {references}.").format(
+                **{name: each.format(count=f"{counts[name]:,}") for name, each in words.items()}
+            )
+        )
     else:
         sentence = _(
             "Of {done} of {all} sentences, short and long ones mixed: the figures of all may be a little higher or "
@@ -422,10 +436,18 @@ def figures(scores: Scores, job: FileTranslation) -> None:
         )
         st.caption(sentence.format(done=f"{scores.sentences:,}", all=f"{len(job.references):,}"))
     if job.cut:
-        sentence = _("{count} sources are longer than the model reads ({length} tokens): what is beyond is cut off.")
+        sentence = ngettext(
+            "{count} source is longer than the model reads ({length} tokens): what is beyond is cut off.",
+            "{count} sources are longer than the model reads ({length} tokens): what is beyond is cut off.",
+            job.cut,
+        )
         st.warning(sentence.format(count=f"{job.cut:,}", length=f"{job.longest:,}"))
     if job.unended:
-        sentence = _("{count} translations did not end before the most tokens: they are cut off.")
+        sentence = ngettext(
+            "{count} translation did not end before the most tokens: it is cut off.",
+            "{count} translations did not end before the most tokens: they are cut off.",
+            job.unended,
+        )
         st.warning(sentence.format(count=f"{job.unended:,}"))
     signatures = f"BLEU|{scores.bleu_signature} = {scores.bleu:.2f}\nchrF2|{scores.chrf_signature} = {scores.chrf:.2f}"
     st.code(signatures, language=None, wrap_lines=True)
@@ -436,7 +458,9 @@ def sentences(job: FileTranslation) -> None:
     row = st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center")
     order = choose(_("Order"), list(ORDERS), "worst", Part.ORDER, ORDERS.__getitem__, row)
     row.download_button(
-        _("All {count} sentences as CSV").format(count=f"{len(job.written):,}"),
+        ngettext("{count} sentence as CSV", "All {count} sentences as CSV", len(job.written)).format(
+            count=f"{len(job.written):,}"
+        ),
         partial(csv, job, columns()),
         "translations.csv",
         "text/csv",

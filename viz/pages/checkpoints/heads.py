@@ -162,10 +162,10 @@ def norm_panels(norms: Tensor, file: str, chosen: tuple[int, int]) -> Panels:
     title = Message("Norms of the projections")
     sentence = Message("the Frobenius norm of each head's part; press one to open the head")
     alt = Message(
-        "{title} of {layers} layers with {heads} heads: {ranges}.",
+        "{title} of {layers} with {heads}: {ranges}.",
         title=title,
-        layers=values.shape[1],
-        heads=values.shape[2],
+        layers=Message("{count} layer", plural="{count} layers", count=values.shape[1]),
+        heads=Message("{count} head", plural="{count} heads", count=values.shape[2]),
         ranges=joined("; ", *ranges),
     )
     heading = Caption(title, f"heads-{file}", joined(" ", file, title), sentence=sentence, alt=alt, about=about_norms())

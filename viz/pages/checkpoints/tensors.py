@@ -12,7 +12,7 @@ import pandas as pd
 
 from viz.components.registry import component, pack
 from viz.components.view import PackedView, View
-from viz.i18n.catalogue import _
+from viz.i18n.catalogue import _, ngettext
 from viz.i18n.format import bytes_text, shape_text
 from viz.pages.checkpoints import tensor
 from viz.pages.checkpoints.measuring import TensorStatistics, TensorTable
@@ -51,8 +51,8 @@ def totals(table: Sequence[TensorInfo]) -> str:
     tied = (
         _(", {count} of them in another's place").format(count=len(table) - len(own)) if len(own) < len(table) else ""
     )
-    return _("{tensors} tensors{tied} · {parameters} parameters · {bytes}").format(
-        tensors=f"{len(table):,}",
+    return _("{tensors}{tied} · {parameters} parameters · {bytes}").format(
+        tensors=ngettext("{count} tensor", "{count} tensors", len(table)).format(count=f"{len(table):,}"),
         tied=tied,
         parameters=f"{sum(info.elements for info in own):,}",
         bytes=bytes_text(sum(info.bytes for info in own)),

@@ -18,7 +18,7 @@ from viz.figures.chart import Chart, Series
 from viz.figures.colours import FIRST, PINNED, PLAIN
 from viz.figures.figure import About
 from viz.figures.heatmap import Heatmap
-from viz.i18n.catalogue import _
+from viz.i18n.catalogue import _, ngettext
 from viz.i18n.format import literal, percent
 from viz.i18n.messages import joined, labelled
 from viz.jobs import TableJob, TableTask
@@ -283,7 +283,11 @@ def over_file(session: Session, model: TextModel) -> None:
     follow([job], view)
     if not job.complete:
         return
-    sentence = _("{name}: {count} lines, {positions} positions in a layer").format(
+    sentence = ngettext(
+        "{name}: {count} line, {positions} positions in a layer",
+        "{name}: {count} lines, {positions} positions in a layer",
+        job.count,
+    ).format(
         name=literal(given.name),
         count=f"{job.count:,}",
         positions=f"{max(job.loads.positions.values(), default=0):,}",
@@ -292,5 +296,7 @@ def over_file(session: Session, model: TextModel) -> None:
         length = f"{model.config.max_length:,}"
         sentence += " · " + _("{count} of them cut at {length} tokens").format(count=f"{cut:,}", length=length)
     if job.left:
-        sentence += " · " + _("{count} more lines were not read").format(count=f"{job.left:,}")
+        sentence += " · " + ngettext(
+            "{count} more line was not read", "{count} more lines were not read", job.left
+        ).format(count=f"{job.left:,}")
     st.caption(sentence)

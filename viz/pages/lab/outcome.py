@@ -21,7 +21,7 @@ from viz.figures.chart import Chart, Series
 from viz.figures.colours import EXPECTED, PLAIN, SERIES
 from viz.figures.figure import About, Caption
 from viz.figures.heatmap import Heatmap
-from viz.i18n.catalogue import _
+from viz.i18n.catalogue import _, ngettext
 from viz.i18n.format import bytes_text, literal, seconds_text, significant, stopped, with_power
 from viz.i18n.messages import in_language
 from viz.pages.lab.components import Matrices, Matrix
@@ -148,7 +148,7 @@ def verdict_findings(
 
 def machine_words(machine: Machine) -> str:
     """Device, precision, threads and library of products."""
-    threads = _("1 thread") if machine.threads == 1 else _("{count} threads").format(count=machine.threads)
+    threads = ngettext("{count} thread", "{count} threads", machine.threads).format(count=machine.threads)
     parts = [machine.device, machine.dtype]
     if machine.device.startswith("CPU"):
         parts.append(threads)

@@ -239,7 +239,13 @@ ABOUT_CURVES = About(
 
 
 def left_out(count: int) -> str:
-    return Message("{count} keys with smaller weights are left out", count=count) if count else ""
+    if not count:
+        return ""
+    return Message(
+        "{count} key with a smaller weight is left out",
+        plural="{count} keys with smaller weights are left out",
+        count=count,
+    )
 
 
 def curves(subject: Subject, temperature: float) -> Chart:

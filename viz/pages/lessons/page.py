@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 import streamlit as st
 
 from model.inference.text_model import TextModel
-from viz.i18n.catalogue import _, language
+from viz.i18n.catalogue import _, language, ngettext
 from viz.i18n.errors import translate_error
 from viz.i18n.format import as_sentence, literal
 from viz.pages.lessons import joining, steps, worksheet
@@ -57,9 +57,8 @@ def line(lesson: Lesson) -> None:
     with row.container(gap=None):
         opened = partial(steps.open_step, lesson, 0)
         st.button(literal(lesson.title), key=f"open_{lesson.name}", type="tertiary", on_click=opened)
-        about = _("{minutes} · {steps} steps · {model} · {level}")
-        words = {"minutes": minutes_words(lesson), "level": lesson.level, "steps": len(lesson.steps)}
-        st.caption(literal(about.format(**words, model=lesson.model)))
+        count = ngettext("{count} step", "{count} steps", len(lesson.steps)).format(count=len(lesson.steps))
+        st.caption(literal(" · ".join((minutes_words(lesson), count, lesson.model, lesson.level))))
     sheet = urlencode({steps.Part.LESSON: lesson.name, worksheet.ADDRESS: "1", Key.LANGUAGE: language()})
     row.link_button(_("Worksheet"), f"lessons?{sheet}", type="tertiary")
     row.button(_("Begin"), key=f"begin_{lesson.name}", on_click=opened)

@@ -293,17 +293,20 @@ def alternative(model: TextModel, guess: dict[str, Any], note: str) -> str:
     layers = joined(
         ", ",
         *(
-            Message("{stack} of {count} layers", stack=attention_title(name), count=count)
+            Message(
+                "{stack} of {count} layer", plural="{stack} of {count} layers", stack=attention_title(name), count=count
+            )
             for name in config.stacks
             if (count := config.depth(name))
         ),
     )
-    heads = "+".join(dict.fromkeys(str(config.shape_of(name).heads) for name in config.stacks))
+    numbers = dict.fromkeys(config.shape_of(name).heads for name in config.stacks)
+    heads = joined(" + ", *(Message("{count} head", plural="{count} heads", count=number) for number in numbers))
     if not guess["labels"]:
-        text = Message("Map of the model: {layers}, {heads} heads each. {note}.", layers=layers, heads=heads, note=note)
+        text = Message("Map of the model: {layers}, {heads} each. {note}.", layers=layers, heads=heads, note=note)
         return joined(" ", text, NO_PREDICTIONS)
     return Message(
-        "Map of the model: {layers}, {heads} heads each. {note}. "
+        "Map of the model: {layers}, {heads} each. {note}. "
         "At the top the {place}: most probable is {token}, {probability}.",
         layers=layers,
         heads=heads,

@@ -14,7 +14,7 @@ from viz.figures.axis import Axis
 from viz.figures.chart import Chart, Series
 from viz.figures.colours import EXPECTED, FIRST
 from viz.figures.figure import About, Caption
-from viz.i18n.catalogue import _
+from viz.i18n.catalogue import _, ngettext
 from viz.i18n.errors import translate_error
 from viz.i18n.format import as_sentence, bytes_text, in_turn, literal, percent
 from viz.ui.parts import expander
@@ -90,16 +90,20 @@ def sentence(model: TextModel, last: CacheSize) -> str:
     text = text if last.formula is not None else ""
     text = in_turn(
         text,
-        _("After the {tokens} tokens of this text it keeps {own}, {each} for each.").format(
-            tokens=f"{last.tokens:,}", own=bytes_text(last.own), each=bytes_text(round(last.own / last.tokens))
-        ),
+        ngettext(
+            "After the {count} token of this text it keeps {own}, {each} for each.",
+            "After the {count} tokens of this text it keeps {own}, {each} for each.",
+            last.tokens,
+        ).format(count=f"{last.tokens:,}", own=bytes_text(last.own), each=bytes_text(round(last.own / last.tokens))),
     )
     if last.source:
         text = in_turn(
             text,
-            _("Cross-attention keeps {cross} of the source's {source} tokens, once.").format(
-                cross=bytes_text(last.cross), source=f"{last.source:,}"
-            ),
+            ngettext(
+                "Cross-attention keeps {cross} of the source's {count} token, once.",
+                "Cross-attention keeps {cross} of the source's {count} tokens, once.",
+                last.source,
+            ).format(cross=bytes_text(last.cross), count=f"{last.source:,}"),
         )
     if last.deviation is None:
         text = in_turn(text, _("What its layers keep is unknown, so that there is no formula."))

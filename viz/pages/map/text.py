@@ -72,7 +72,7 @@ def title(block: Block, trace: Trace, config: TransformerConfig) -> str:
         return joined(" · ", name, units_text(config.units_of(block.stack, block.layer or 0)))
     if block.kind not in ("self-attention", "cross-attention"):
         return name
-    heads = Message("{count} heads", count=config.shape_of(block.stack).heads)
+    heads = Message("{count} head", plural="{count} heads", count=config.shape_of(block.stack).heads)
     mask = trace.mask(block.path)
     seen = [Message("causal")] if mask.causal else []
     seen += [Message("window {count}", count=mask.window)] if mask.window else []

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from model.analysis import positions as analysis
 from model.network.positions import alibi_slopes, sinusoidal
-from viz.i18n.catalogue import _
+from viz.i18n.catalogue import _, ngettext
 from viz.i18n.format import clauses, enumeration, grouped, in_turn, significant, stopped, with_label
 from viz.i18n.messages import in_language
 from viz.pages.positions.figures import Curve, Panel, curve_figure, panel_figure, table_figure
@@ -489,9 +489,11 @@ def relative(settings: Settings, model: TextModel, pinned: TextModel | None = No
             first=significant(float(angles[1, 0])) if near > 1 else "0",
             last=significant(float(angles[1, -1])) if near > 1 else "0",
         ),
-        _("ALiBi, {heads} heads: a key one token farther loses {most} in head 1 and {least} in the last.").format(
-            heads=heads, most=significant(float(slopes.max())), least=significant(float(slopes.min()))
-        ),
+        ngettext(
+            "ALiBi, {count} head: a key one token farther loses {most} in head 1 and {least} in the last.",
+            "ALiBi, {count} heads: a key one token farther loses {most} in head 1 and {least} in the last.",
+            heads,
+        ).format(count=heads, most=significant(float(slopes.max())), least=significant(float(slopes.min()))),
     ]
     turns, turned, biased = (part(settings, model, distances, False) for part in (_turns, _products, _biases))
     if pinned is not None and _turned(pinned) != width:

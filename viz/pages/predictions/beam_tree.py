@@ -57,7 +57,8 @@ def tree_figure(inputs: Inputs, tree: SearchTree) -> BeamTree:
         rows[node.length] += 1
     ranked = tree.ranked()
     alt = Message(
-        "Beam search: {count} candidates, {finished} finished, the best “{text}”",
+        "Beam search: {count} candidate, {finished} finished, the best “{text}”",
+        plural="Beam search: {count} candidates, {finished} finished, the best “{text}”",
         count=len(tree.nodes) - 1,
         finished=len(ranked),
         text=text(ranked[0]),

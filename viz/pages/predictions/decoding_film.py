@@ -145,5 +145,5 @@ def film_words(kind: AttentionKind, frames: int) -> dict[str, str]:
         "speed": Message("speed"),
         "map": Message("attention shown"),
         "scrub": Message("token of the film"),
-        "alt": Message("Decoding film of {frames} tokens", frames=frames),
+        "alt": Message("Decoding film of {count} token", plural="Decoding film of {count} tokens", count=frames),
     }

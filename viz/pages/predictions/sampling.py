@@ -57,7 +57,8 @@ def drawn_ranking(subject: Subject, sampling: Sampling, drawn: Sampled) -> Ranki
     listed = min(ROWS, size)
     rows = [subject.row(position, token, rank) for rank, token in enumerate(drawn.tokens[:listed].tolist(), start=1)]
     many = {"rank": "", "special": False, "actual": False, "open": False}
-    others = [Message("{count} others", count=f"{size - listed:,}")] if size > listed else []
+    left = size - listed
+    others = [Message("{count:,} other", plural="{count:,} others", count=left)] if left else []
     rows += [{"label": label, **many} for label in (*others, "Σ")]
 
     def values(whole: Tensor) -> list[float]:

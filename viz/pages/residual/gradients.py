@@ -30,7 +30,7 @@ from viz.figures.colours import EXPECTED, FIFTH, FIRST, FOURTH, PINNED, SECOND, 
 from viz.figures.figure import About
 from viz.figures.heatmap import Heatmap
 from viz.figures.panels import Panel, Panels
-from viz.i18n.catalogue import _
+from viz.i18n.catalogue import _, ngettext
 from viz.i18n.errors import translate_error
 from viz.i18n.format import bytes_text, no_predictions, significant
 from viz.i18n.messages import joined
@@ -312,21 +312,28 @@ def loss_sentence(gradients: Gradients) -> str:
     """The loss whose gradients these are, and how far it is from the trace's own."""
     own, kind = gradients.own, gradients.subject.model.kind
     error = significant(abs(own.loss - gradients.subject.recorded_loss))
-    loss, count = significant(own.loss), f"{own.tokens:,}"
     if kind == "encoder-only":
-        sentence = _(
+        sentence = ngettext(
+            "L is the mean loss of {count} token, {loss} nats; the model could see it. That of the trace differs by "
+            "{error}.",
             "L is the mean loss of {count} tokens, {loss} nats; the model could see them. That of the trace differs by "
-            "{error}."
+            "{error}.",
+            own.tokens,
         )
     elif kind in TWO_STACKS:
-        sentence = _(
-            "L is the mean loss of the target's {count} next tokens, {loss} nats. That of the trace differs by {error}."
+        sentence = ngettext(
+            "L is the loss of the target's {count} next token, {loss} nats. That of the trace differs by {error}.",
+            "L is the mean loss of the target's {count} next tokens, {loss} nats. That of the trace differs by "
+            "{error}.",
+            own.tokens,
         )
     else:
-        sentence = _(
-            "L is the mean loss of the text's {count} next tokens, {loss} nats. That of the trace differs by {error}."
+        sentence = ngettext(
+            "L is the loss of the text's {count} next token, {loss} nats. That of the trace differs by {error}.",
+            "L is the mean loss of the text's {count} next tokens, {loss} nats. That of the trace differs by {error}.",
+            own.tokens,
         )
-    return sentence.format(count=count, loss=loss, error=error)
+    return sentence.format(count=f"{own.tokens:,}", loss=significant(own.loss), error=error)
 
 
 def table(config: TransformerConfig, gradients: Gradients) -> pd.DataFrame:

@@ -21,7 +21,7 @@ from model.training.cost import estimated_step, forecast, memory_needed, require
 from model.training.demonstration import fresh
 from model.training.notes import long_texts, no_peak
 from model.training.settings import TrainingSettings
-from viz.i18n.catalogue import _
+from viz.i18n.catalogue import _, ngettext
 from viz.i18n.errors import translate_error
 from viz.i18n.format import as_sentence, clock, significant
 from viz.state import training
@@ -64,7 +64,7 @@ def show(
         _("about {size} of memory while it trains").format(size=size(memory_needed(config, costs))),
     ]
     if settings.steps:
-        parts.append(_("{count} steps").format(count=f"{settings.steps:,}"))
+        parts.append(ngettext("{count} step", "{count} steps", settings.steps).format(count=f"{settings.steps:,}"))
     parts.append(_("peak rate {rate}").format(rate=significant(settings.rate)))
     line = facts.empty()
     line.markdown(" · ".join(parts))  # this machine's speed, for an estimate, takes a moment the first time

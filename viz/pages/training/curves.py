@@ -356,7 +356,11 @@ def curve_chart(title: str, lines: Sequence[Line], table: Table, look: Look, run
     marks = [{"x": step, "text": joined(" · ", *parts)} for step, parts in sorted(texts.items())]
     last = next((significant(ys[-1]) for ys in reversed(drawn) if len(ys)), "")
     alt = Message(
-        "{name} over the steps, {count} curves; the last value is {last}.", name=name, count=len(lines), last=last
+        "{name} over the steps, {count} curve; the last value is {last}.",
+        plural="{name} over the steps, {count} curves; the last value is {last}.",
+        name=name,
+        count=len(lines),
+        last=last,
     )
     stamp = f"{run.number} {int(series[0].xs[-1]) if len(series[0].xs) else 0}"
     file, sentence = f"curves-{title.replace(' ', '-')}", joined(" · ", *sentences)

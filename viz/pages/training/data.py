@@ -13,7 +13,7 @@ from model.data.sources import Data, data_of_run, has_data_of, phrase_data, task
 from model.data.tasks import TASKS
 from model.message import Message
 from model.network.config import Kind
-from viz.i18n.catalogue import _
+from viz.i18n.catalogue import _, ngettext
 from viz.i18n.errors import translate_error
 from viz.i18n.format import as_sentence, literal, token_code
 from viz.pages.training import own_data
@@ -78,8 +78,11 @@ def _of_run(place: DeltaGenerator, model: TextModel) -> Data | None:
     run_data = current_session().cached(Part.RUN_DATA, made_of, lambda: data_of_run(model.kind, model.training))
     if run_data is not None:
         count = len(run_data.pairs) or run_data.text.count("\n") + 1
-        sentence = _(
-            "{data}, {count} examples, split as in its run: {percent} %\xa0for validation, which it has not trained on."
+        sentence = ngettext(
+            "{data}, {count} example, split as in its run: {percent} %\xa0for validation, which it has not trained on.",
+            "{data}, {count} examples, split as in its run: {percent} %\xa0for validation, which it has not trained "
+            "on.",
+            count,
         )
         running = model.kind == "decoder-only" and not run_data.pairs
         percent = usual_percent(run_data, running)

@@ -10,7 +10,7 @@ from streamlit.delta_generator import DeltaGenerator
 from model.data.inspection import LIMIT, decode, usable
 from model.data.sources import Data
 from model.network.config import TWO_STACKS, Kind
-from viz.i18n.catalogue import _
+from viz.i18n.catalogue import _, ngettext
 from viz.state.session import current_session
 from viz.ui.file_field import FileField, Way
 from viz.ui.text_table import list_faults, read_file, read_rows, report
@@ -53,8 +53,13 @@ def show(place: DeltaGenerator, kind: Kind, share: Callable[[], int]) -> Data | 
         if kind == "encoder-only":
             report(place, contents, usable(contents, (0,), titled=False), learnt_sentence())
         else:
-            sentence = _("A text without columns, read in its order: {lines} lines, {characters} characters.")
-            place.caption(sentence.format(lines=f"{len(contents.records):,}", characters=f"{len(text):,}"))
+            lines = len(contents.records)
+            sentence = ngettext(
+                "A text without columns, read in its order: {count} line, {characters} characters.",
+                "A text without columns, read in its order: {count} lines, {characters} characters.",
+                lines,
+            )
+            place.caption(sentence.format(count=f"{lines:,}", characters=f"{len(text):,}"))
             list_faults(place, contents.faults)
         return Data(NAME, text=text, validation_percent=share())
     wanted = 1 if kind == "encoder-only" else 2

@@ -241,7 +241,7 @@ def test_a_text_that_is_far_too_long_for_the_model_is_cut_as_it_always_is():
     job = app.session_state["evaluate_job"].job
     assert len(job.written) == 2
     assert (job.cut, job.errors) == (1, {})
-    assert "1 sources are longer than the model reads" in words(app)
+    assert "1 source is longer than the model reads" in words(app)
     assert max(len(text) for text in job.written.values()) <= LENGTH
 
 
