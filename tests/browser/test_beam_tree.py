@@ -99,6 +99,29 @@ def test_its_files_have_what_the_frame_hides(tree):
     assert tree.locator(".scroll").evaluate("(frame) => frame.clientHeight") <= 0.6 * 800 + 4
 
 
+COVERED = """() => {
+  const cut = (box, by) => box.left < by.right && by.left < box.right && box.top < by.bottom && by.top < box.bottom;
+  const boxOf = (node) => node.getBoundingClientRect();
+  const by = boxOf(document.querySelector(".onward"));
+  const edge = boxOf(document.querySelector(".scroll")).right - 40;
+  const here = [...document.querySelectorAll(".node small")].filter((node) => boxOf(node).left < edge);
+  return here.filter((node) => cut(boxOf(node), by)).length;
+}"""
+
+
+def test_its_button_leads_on_by_whole_columns_and_covers_no_number(tree):
+    on, frame = tree.locator(".onward"), tree.locator(".scroll")
+    assert tree.evaluate(COVERED) == 0
+    left = 0
+    while on.is_visible():
+        on.click()
+        tree.wait_for_function("(left) => document.querySelector('.scroll').scrollLeft > left + 60", arg=left)
+        tree.wait_for_timeout(400)  # a smooth way
+        left = frame.evaluate("(frame) => frame.scrollLeft")
+        assert not on.is_visible() or tree.evaluate(COVERED) == 0
+    assert left > 0
+
+
 LOOK = """(wanted) => {
   const frame = document.querySelector(".scroll");
   const whole = frame.scrollWidth <= frame.clientWidth;

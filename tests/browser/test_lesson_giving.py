@@ -128,9 +128,15 @@ IN_SIGHT = """() => {
 
 
 def test_on_a_phone_a_question_for_a_head_has_all_heads_in_sight_also_after_presenting(visit):
+    """And the question itself, its button, and which step this is, while the text is read."""
     page = open_step(visit, "attention-seen", 3, viewport={"width": 390, "height": 844})
     stands_still(page)
     page.wait_for_function(IN_SIGHT)
+    keys = ("question .stMarkdown", "pick button", "head", "next")
+    for scrolled in (0, 60, 9999):
+        page.locator(PANEL).evaluate("(panel, top) => panel.scrollTo(0, top)", scrolled)
+        for key in keys:
+            expect(page.locator(f"{PANEL} .st-key-lesson_{key}").first).to_be_in_viewport(ratio=1)
     expect(page.locator(".lesson_acts .present")).to_be_hidden()
     page.locator(".lesson_acts .more").click()
     page.locator(".lesson_acts .present").click()

@@ -215,3 +215,17 @@ def test_heads_of_another_model_stay_as_they_are(shown):
     shown.page.locator(".vitrine.strip input").fill("2")
     expect(shown.film).to_have_attribute("data-step", "2")
     assert not any(head["drawn"] for head in shown.page.locator("#grid .vitrine").evaluate(PIXELS))
+
+
+ROWS = """(standing) => {
+  const range = document.createRange();
+  range.selectNodeContents(standing);
+  return new Set([...range.getClientRects()].map(({ top }) => Math.round(top))).size;
+}"""
+
+
+def test_on_a_phone_where_it_stands_is_said_in_two_rows_however_long_its_words_are(shown):
+    shown.page.set_viewport_size({"width": 390, "height": 844})
+    standing = shown.film.locator(".standing")
+    expect(standing).to_contain_text(" · frame 13 of 13")
+    assert standing.evaluate(ROWS) == 2

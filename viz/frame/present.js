@@ -15,6 +15,7 @@ const LOW = 800; // pixels of a window in which a large map's words are no large
 const LEAST = 1; // of a figure that is too high otherwise
 const MOST = 3.6; // of one that is low
 const PHONE = "(max-width: 640px)"; // no wider: a figure has the size that it has on the page, and is seen whole
+const IN_HAND = 1.4; // the most there of numbers and of small maps, which find room below each other
 const FULL = 0.7; // of the window, from which a figure is not low
 const TRIES = 7; // of zooms until one fits
 const MARGIN = 24; // beside a figure, in pixels of the screen
@@ -50,6 +51,7 @@ function leave() {
   rootIn(shown)?.classList.remove("presented");
   shown.style.marginTop = "";
   delete shown.dataset.tooHigh;
+  delete shown.dataset.tooWide;
 }
 
 // The figure alone: all that is on its way to the page stays, everything beside that goes.
@@ -65,7 +67,7 @@ function show(figure) {
   }
   const root = rootIn(figure);
   const low = root?.shown?.header?.large && innerHeight < LOW; // its rows need the height
-  zoom(Math.min(low || root?.classList.contains("heads") ? OF_HEADS : ZOOM, most()));
+  zoom(Math.min(low || root?.classList.contains("heads") ? OF_HEADS : ZOOM, most(figure)));
   figure.style.marginTop = "";
   if (!figure.querySelector(".stPlotlyChart")) fit(figure, TRIES); // it has the size of the window, see frame.css
   say("");
@@ -100,7 +102,16 @@ function zoom(factor) {
   if (led && bus.screen) pointAt(bus.screen.pointer, shown);
 }
 
-const most = () => (matchMedia(PHONE).matches ? LEAST : MOST);
+/** @param {HTMLElement} figure */
+function most(figure) {
+  if (!matchMedia(PHONE).matches) return MOST;
+  const root = rootIn(figure);
+  return root?.matches(".panels") || root?.querySelector("table") ? IN_HAND : LEAST;
+}
+
+// A table, say, that would have to be scrolled sideways.
+/** @param {HTMLElement} figure */
+const isTooWide = (figure) => [...(rootIn(figure)?.querySelectorAll(".scroll") ?? [])].some(({ scrollWidth, clientWidth }) => scrollWidth > clientWidth + 1);
 
 // Smaller where it is higher than the window, larger where it is low; its height at another width is known once it is
 // painted. What stays low stands in the middle.
@@ -110,11 +121,15 @@ function fit(figure, tries) {
     if (shown !== figure || !bar) return;
     const factor = Number(page().dataset.presenting);
     const [high, room] = [figure.getBoundingClientRect().height, innerHeight - (bus.covered ?? 0) - 2 * MARGIN];
-    const next = high > room ? Math.max(LEAST, factor * Math.max(0.8, room / high)) : Math.min(most(), factor * 1.15);
-    const fits = high <= room && (high > FULL * room || factor === most() || figure.dataset.tooHigh === String(next));
+    const tooWide = factor > LEAST && isTooWide(figure);
+    if (tooWide) figure.dataset.tooWide = "";
+    const over = tooWide ? 0.9 : room / high;
+    const next = over < 1 ? Math.max(LEAST, factor * Math.max(0.8, over)) : Math.min(most(figure), factor * 1.15);
+    const fits = over >= 1 && ("tooWide" in figure.dataset || high > FULL * room || factor === most(figure) || figure.dataset.tooHigh === String(next));
     if (!tries || next === factor || fits) {
       figure.style.marginTop = `${Math.max(0, (room - high) / 2) / factor}px`;
       delete figure.dataset.tooHigh;
+      delete figure.dataset.tooWide;
       if (led && bus.screen) pointAt(bus.screen.pointer, shown);
       else if (placePointer(shown)) tell();
       return;

@@ -135,7 +135,7 @@ def _is_network(part: Any) -> bool:
 
 def _show_source(ran: Sequence[Any]) -> None:
     if code := "\n".join(inspect.getsource(part) for part in ran):
-        st.code(code, language="python", height=SOURCE if code.count("\n") > LINES else "content")
+        st.code(code, language="python", height=SOURCE if code.count("\n") > LINES else "content", wrap_lines=True)
 
 
 def classes(*modules: nn.Module) -> list[type]:

@@ -89,6 +89,7 @@ def card(model: TextModel, experiment: Experiment, row: DeltaGenerator) -> Views
     """A statement: the reader's guess, the button, and what was found; then what is true, and the live view of it."""
     names = list(cards())
     place = names.index(experiment.name)
+    row = row.container(key="statement_steps", horizontal=True, width="content")  # they go to a line below together
     row.button("‹ " + _("All statements"), key="statement_all", on_click=choose_statement, args=("",))
     for title, step in ((_("Previous"), -1), (_("Next"), 1)):
         other = names[(place + step) % len(names)]

@@ -53,15 +53,30 @@ function scrollTo(figure, main, text) {
   main.scrollTop += (height <= room ? top : canvas) - above - AIR;
 }
 
-// How much of the window's height the text covers: figures leave room for it.
+const FIRST_ANSWERS = 96; // pixels below a question's words: a row of answers, and that more follow
+const REST = 40; // pixels of a question that are shown with the others: less is no row of answers
+
+// How much of the window's height the text covers: figures leave room for it. And what stays in sight while it scrolls.
 export function measureText() {
   const presented = document.querySelector(".presented_text, [data-led] .st-key-lesson_panel");
-  const text = /** @type {HTMLElement | null} */ (presented ?? document.querySelector(".st-key-lesson_panel"));
+  const panel = /** @type {HTMLElement | null} */ (document.querySelector(".st-key-lesson_panel"));
+  if (panel) measureParts(panel);
+  const text = /** @type {HTMLElement | null} */ (presented ?? panel);
   const covered = text && matchMedia(presented ? PRESENTED : NARROW).matches ? innerHeight - text.getBoundingClientRect().top : 0;
   if (covered === (bus.covered ?? 0)) return;
   bus.covered = covered;
   document.documentElement.style.setProperty("--covered", `${covered}px`);
   dispatchEvent(new Event("resize"));
+}
+
+// Heights that strip.css needs: of the line that folds the text, and of the question as far as it goes on below what is seen of it.
+/** @param {HTMLElement} panel */
+function measureParts(panel) {
+  const heightOf = (/** @type {string} */ place) => /** @type {HTMLElement | null} */ (panel.querySelector(place))?.offsetHeight ?? 0;
+  const [acts, steps, question, words] = [".st-key-lesson_acts", ".st-key-lesson_steps", ".st-key-lesson_question", ".st-key-lesson_question .stMarkdown"].map(heightOf);
+  const seen = words + FIRST_ANSWERS + REST < question ? words + FIRST_ANSWERS : question;
+  panel.style.setProperty("--lesson-acts", `${acts}px`);
+  panel.style.setProperty("--lesson-question", `${steps - question + seen}px`);
 }
 
 // A presented figure is alone in the window: nothing is to be scrolled to.

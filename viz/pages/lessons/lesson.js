@@ -41,6 +41,7 @@ function build(parentElement) {
     if (data.kind === "go" && data.to === OWN) root.go(data.step);
   });
   const noPlaces = listenToPlaces(root);
+  const unmeasured = followSizes(root);
   const presented = () => {
     const before = root.presented;
     root.presented = isPresenting();
@@ -52,6 +53,7 @@ function build(parentElement) {
   root.stop = () => {
     channel.close();
     noPlaces();
+    unmeasured();
     bus.removeEventListener("presented", presented);
     showLights([]);
     bus.covered = 0;
@@ -61,6 +63,23 @@ function build(parentElement) {
     bus.dispatchEvent(new Event("lesson"));
   };
   return root;
+}
+
+// The panel grows and shrinks with what is said in it.
+/** @param {Root} root */
+function followSizes(root) {
+  const sizes = new ResizeObserver(measureText);
+  const parts = new MutationObserver(measureText);
+  root.follow = (/** @type {Element | null} */ panel) => {
+    if (!panel || panel === root.panel) return;
+    root.panel = panel;
+    sizes.observe(panel);
+    parts.observe(panel, { childList: true, subtree: true });
+  };
+  return () => {
+    sizes.disconnect();
+    parts.disconnect();
+  };
 }
 
 /** @param {Root} root */
@@ -95,9 +114,12 @@ function foldText(root, open) {
   measureText();
 }
 
-// What was said last to a guess, or a hint, above the panel's buttons.
+// What was said last to a guess, or a hint, above the panel's buttons: from where the question is when it is not held in sight.
 function showRemarks() {
+  const panel = document.querySelector(".st-key-lesson_panel");
+  panel?.toggleAttribute("data-loose", true);
   document.querySelector(".st-key-lesson_remarks > :last-child")?.scrollIntoView({ block: "nearest" });
+  panel?.toggleAttribute("data-loose", false);
 }
 
 /** @param {Given} given */
@@ -114,6 +136,7 @@ export default function ({ data, parentElement, setTriggerValue }) {
   if (unfolded !== data.lesson) document.documentElement.removeAttribute("data-lesson-folded");
   unfolded = data.lesson;
   foldText(root, !document.documentElement.hasAttribute("data-lesson-folded"));
+  root.follow(document.querySelector(".st-key-lesson_panel"));
   root.link.show(words.link, data.code);
   showLights(data.lights);
   /** @type {LessonStep} */

@@ -142,6 +142,8 @@ def experiment_name(name: str) -> str:
 def show(place: DeltaGenerator, picture: Picture, name: str, number: int) -> None:
     """A figure under its title and the menu of its files."""
     config = {"displaylogo": False, "modeBarButtonsToRemove": ["toImage"]}  # the menu has it, and CSV too
+    # A finger that scrolls must not open a field over an axis; and plotly's hints are English in every language.
+    config |= {"showAxisDragHandles": False, "showAxisRangeEntryBoxes": False, "showTips": False}
     picture.figure.update_layout(dragmode=False)  # a swipe scrolls the page: plotly's bar has zooming and its reset
     with place.container(key=f"lab_{number}", gap="xsmall"):
         files(picture, name, f"positions-{name}-{number + 1}", f"lab_files_{number}")()

@@ -10,6 +10,7 @@ import { addFiles, showFiles } from "../../web/picture.js";
 // Of a node: its height, and from one row to the next. Where the columns do not fit otherwise, and do so, its number is under its token.
 const BESIDE = { row: 32, high: 26, between: 18 }; // columns at least so much
 const STACKED = { row: 48, high: 42, between: 8 };
+const FADES = 28; // pixels at the right edge of a tree that goes on, as in beam_tree.css
 const WIDE = { least: 74, most: 164, letter: 8, sign: 14, digit: 7.2, around: 26, alone: 13 }; // nodes; a sign is a letter of Chinese
 
 /** @param {HTMLElement} parentElement */
@@ -68,11 +69,12 @@ function wideOf(nodes, stacked) {
 /** @param {number} wide @param {number} steps @param {number} between */
 const lengthOf = (wide, steps, between) => (steps - 1) * (wide + between) + wide + 8;
 
-// From one column to the next: the last that is seen is whole.
+// From one column to the next: the last that is seen is whole, before the edge that fades, with its button.
 /** @param {number} wide @param {number} steps @param {number} seen @param {number} between */
 function columnOf(wide, steps, seen, between) {
-  const whole = Math.floor((seen - 8 + between) / (wide + between));
-  return whole > 1 && whole < steps ? Math.floor((seen - 8 - wide) / (whole - 1)) : wide + between;
+  const room = seen - FADES - 8;
+  const whole = Math.floor((room + between) / (wide + between));
+  return whole > 1 && lengthOf(wide, steps, between) > seen ? Math.floor((room - wide) / (whole - 1)) : wide + between;
 }
 
 /** @param {any} root @param {number} index */

@@ -2,7 +2,7 @@
 // frames that the strip in the sidebar receives: see film_store.js. Going back to a key frame is the server's to do.
 
 import { unpack } from "../../web/bytes.js";
-import { cleared, element, ending, firstIn, labelled, newRoot, write } from "../../web/elements.js";
+import { cleared, element, ending, firstIn, labelled, lastIn, newRoot, write } from "../../web/elements.js";
 import { about, largest, significant } from "../../web/numbers.js";
 import { bus, ofTokens } from "../../web/bus.js";
 import { lightChips, showChips, shown } from "../../web/chips.js";
@@ -68,6 +68,7 @@ function buildFilm(parentElement) {
   [root.opener, root.signs] = [opener, panel];
   root.standing = player.controls.appendChild(element("span", "standing"));
   root.standing.setAttribute("aria-live", "off");
+  root.standing.append(element("span"), element("span", "between", " · "), element("span"));
   root.futures = root.appendChild(element("div", "futures"));
   const track = root.appendChild(element("div", "track"));
   root.line = track.appendChild(element("canvas", "line"));
@@ -375,7 +376,8 @@ function showFrame(root) {
   if (root.lined || root.every === undefined) root.every = everyWords(words);
   const loss = Number.isFinite(frame.loss) ? ` · ${words.loss.replace("{loss}", significant(frame.loss))}` : "";
   const place = words.place.replace("{number}", (number + 1).toLocaleString("en")).replace("{count}", steps.length.toLocaleString("en"));
-  write(root.standing, `${words.step.replace("{step}", step.toLocaleString("en"))}${loss} · ${place}${root.every}`);
+  write(firstIn(root.standing), `${words.step.replace("{step}", step.toLocaleString("en"))}${loss}`);
+  write(lastIn(root.standing), `${place}${root.every}`);
   put(root.line, "aria-valuemax", steps.length - 1);
   put(root.line, "aria-valuenow", number);
   put(root.line, "aria-valuetext", root.standing.textContent);
