@@ -113,3 +113,9 @@ def unpacked_heads(header: dict[str, Any], levels: np.ndarray) -> np.ndarray:
 
 def labels(app: AppTest, side: str) -> list[str]:
     return [token["label"] for token in component(app, "token_bar")[side]]
+
+
+def number(text: str) -> float:
+    """A number as it is written on the screen."""
+    digits, _times, power = text.replace("−", "-").partition("×10")
+    return float(digits) * 10.0 ** int(power.translate(str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-")) or 0)

@@ -130,10 +130,7 @@ STEPS = {
     (
         "Point at a block, or tap it, to see what it does to this text; click it, or tap again, to open its page."
     ): point_and_click,
-    (
-        "On the page Training, press Begin and run: a tiny model learns from nothing while you watch, in a minute or, "
-        "on a slow machine, a few."
-    ): train,
+    ("On the page Training, press Begin and run: a tiny model learns from nothing as you watch."): train,
 }
 
 

@@ -66,9 +66,7 @@ def test_a_click_hides_and_shows_a_cell_and_restore_takes_all_back(visit):
     expect(page.get_by_text("Where weights moved")).to_be_visible()
     click(page, 12)  # and no longer at the first
     eventually(page, lambda: seen(page) == [shown and cell != 12 for cell, shown in enumerate(leaking)])
-    expect(page.locator(".changed .what")).to_have_text(
-        "⚠ changed Decoder: all heads, 是 → 。 · Decoder: all heads, 是 ↛ <s>"
-    )
+    expect(page.locator(".changed .what")).to_have_text("⚠ changed Decoder: 是 → 。 · Decoder: 是 ↛ <s>")
     page.get_by_role("link", name="Attention").click()
     expect(page.locator(".vitrine.heads[data-painted]")).to_be_visible()
     expect(page.locator(".badge.failed")).to_have_count(1)

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from tests.app_reading import number
 from tests.browser.looking import chips, eventually, expect_painted, thumbnail
 from tests.browser.test_pages import settle
 
@@ -71,7 +72,7 @@ def pointed(page: Page, row: int, column: int) -> str:
 def weight_in(tip: str) -> float:
     written = re.search(r"weight (\S+)", tip)
     assert written, tip
-    return float(written[1].replace("−", "-"))
+    return number(written[1])
 
 
 @pytest.mark.slow

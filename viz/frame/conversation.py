@@ -11,6 +11,7 @@ from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
 from viz.i18n.format import as_sentence, token_code
 from viz.state.permissions import longest_text
+from viz.state.session import follow_language
 from viz.state.texts import write_source
 
 if TYPE_CHECKING:
@@ -65,6 +66,7 @@ def choose_options(template: str) -> None:
         )
     if takes(template, "enable_thinking"):
         words = {"": _("as the template does"), "on": _("on"), "off": _("off")}
+        follow_language(THINKING)
         st.selectbox(_("Thinking"), list(words), key=THINKING, format_func=words.__getitem__)
 
 

@@ -60,14 +60,7 @@ def things_to_try(model: TextModel) -> list[Hint]:
         [_("Point at a block, or tap it, to see what it does to this text; click it, or tap again, to open its page.")],
     ]
     if not no_training(model.network.ours, model.predicts):
-        hints.append(
-            [
-                _(
-                    "On the page Training, press Begin and run: a tiny model learns from nothing while you watch, in "
-                    "a minute or, on a slow machine, a few."
-                )
-            ]
-        )
+        hints.append([_("On the page Training, press Begin and run: a tiny model learns from nothing as you watch.")])
     return hints
 
 

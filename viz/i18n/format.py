@@ -86,7 +86,7 @@ def percent(share: float, decimals: int = 1) -> str:
 
 def grouped(value: float) -> str:
     """Six significant digits, thousands apart; all digits of the whole number from a million on."""
-    return f"{value:,.0f}" if 1e6 <= value < 1e15 else f"{value:,.6g}"
+    return f"{value:,.0f}" if 1e6 <= value < 1e15 else with_power(f"{value:,.6g}")
 
 
 def clock(seconds: float) -> str:

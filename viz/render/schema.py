@@ -476,7 +476,6 @@ class StatementGroup(TypedDict):
 
 class StatementListHeader(TypedDict):
     groups: list[StatementGroup]
-    words: Words
 
 
 class ProgressHeader(TypedDict):

@@ -18,7 +18,7 @@ from streamlit.delta_generator import DeltaGenerator
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from model.runtime.locks import NotifyingLock
-from viz.i18n.catalogue import _
+from viz.i18n.catalogue import _, language
 from viz.i18n.messages import in_language
 from viz.i18n.names import attention_title
 from viz.state.address import BOUND, Address
@@ -454,6 +454,17 @@ def choose(
         current_session().address.set(key, chosen)
     current_session().address.widget_values[key] = chosen or default
     return chosen or default
+
+
+def follow_language(key: str) -> None:
+    """Have a list whose words are translated show its choice in the language in use: the browser keeps its old words.
+
+    Before the list is drawn.
+    """
+    of = f"{key}_language"
+    if key in st.session_state and st.session_state.get(of, language()) != language():
+        st.session_state[key] = st.session_state[key]
+    st.session_state[of] = language()
 
 
 def choose_attention(kinds: Sequence[AttentionKind], place: DeltaGenerator) -> AttentionKind:

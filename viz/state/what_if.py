@@ -171,7 +171,9 @@ def change_name(changed: AttentionChange, longest: int, trace: Trace | None = No
     elif isinstance(changed, RemovedExpert):
         text = _("Layer {layer}, expert {expert} removed").format(layer=changed.layer + 1, expert=changed.expert + 1)
     elif isinstance(changed, Cells):
-        text = f"{_place(changed.layer, changed.head)}, {_cell(changed, *_tokens(changed.kind, trace))}"
+        cell = _cell(changed, *_tokens(changed.kind, trace))
+        everywhere = changed.layer is None and changed.head is None
+        text = cell if everywhere else f"{_place(changed.layer, changed.head)}, {cell}"
     elif isinstance(changed, Causal):
         text = _("causal mask on") if changed.on else _("causal mask off")
     elif isinstance(changed, Window):
@@ -198,7 +200,7 @@ def _is_there(changed: AttentionChange, config: TransformerConfig) -> bool:
 def _place(layer: int | None, head: int | None) -> str:
     if head is not None:
         return _("Layer {layer}, head {head}").format(layer=_number(layer), head=head + 1)
-    return _("all heads") if layer is None else _("layer {layer}, all heads").format(layer=layer + 1)
+    return _("layer {layer}, all heads").format(layer=_number(layer))
 
 
 def _tokens(kind: str, trace: Trace | None) -> tuple[Sequence[str], Sequence[str]]:

@@ -18,7 +18,7 @@ from viz.figures.colours import WRONG
 from viz.i18n import catalogue
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
-from viz.state.session import take_pending
+from viz.state.session import follow_language, take_pending
 
 DECADE = (1, 2, 5)
 PARTS = 100  # of a slider that goes by equal steps of no whole numbers
@@ -253,6 +253,7 @@ class Form:
         if option.kind is bool:
             place.toggle(label, **more)
         elif option.choices:
+            follow_language(self.key(option.name))
             place.selectbox(label, option.choices, format_func=choice_titles(option).__getitem__, **more)
         else:
             place.text_input(label, max_chars=MOST_LETTERS, **more)

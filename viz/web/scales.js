@@ -81,7 +81,7 @@ export function axisMarks([low, high], log, most) {
 }
 
 /** @param {number} power */
-const powerName = (power) => (power >= -3 && power <= 4 ? (10 ** power).toLocaleString("en") : raised(power));
+const powerName = (power) => (power >= -4 && power <= 4 ? (10 ** power).toLocaleString("en", { maximumFractionDigits: 4 }) : raised(power));
 
 /** @param {number} low @param {number} high @param {number} most @returns {Mark[]} */
 function roundMarks(low, high, most) {
@@ -99,7 +99,7 @@ function roundMarks(low, high, most) {
 
 /** @param {number} value */
 function brief(value) {
-  if (!value || (Math.abs(value) >= 1e-3 && Math.abs(value) < 1e7)) return value.toLocaleString("en", { maximumSignificantDigits: 12 }).replaceAll("-", "−");
+  if (!value || (Math.abs(value) >= 1e-4 && Math.abs(value) < 1e7)) return value.toLocaleString("en", { maximumSignificantDigits: 12 }).replaceAll("-", "−");
   return withPower(value.toExponential());
 }
 

@@ -586,7 +586,6 @@ interface StatementGroup {
 
 interface StatementListHeader {
   groups: StatementGroup[];
-  words: Record<string, any>;
 }
 
 interface ProgressHeader {

@@ -224,7 +224,7 @@ def test_words_of_a_formula_are_translated_and_names_are_not():
 
 @pytest.mark.parametrize(
     ("value", "written"),
-    [(10_000, "10,000"), (1_000_100, "1,000,100"), (1_000_000, "1,000,000"), (0.5, "0.5"), (1e20, "1e+20")],
+    [(10_000, "10,000"), (1_000_100, "1,000,100"), (1_000_000, "1,000,000"), (0.5, "0.5"), (1e20, "10²⁰")],
 )
 def test_large_numbers_are_written_whole_with_their_thousands_apart(value, written):
     assert grouped(value) == written

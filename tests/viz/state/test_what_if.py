@@ -122,7 +122,7 @@ NAMES = {
     PaddingSeen("cross"): "Cross: padding mask off",
     Window("decoder", None): "Decoder: window off",
     Window("decoder", 3): "Decoder: window 3",
-    Cells("cross", False, 0, 1): "Cross: all heads, query 1 ↛ key 2",
+    Cells("cross", False, 0, 1): "Cross: query 1 ↛ key 2",
     Cells("cross", True, None, 1, layer=1): "Cross: layer 2, all heads, every query → key 2",
     Cells("cross", False, 0, None, layer=1, head=3): "Cross: Layer 2, head 4, query 1 ↛ every key",
     RemovedHead("decoder", 1, 0): "Decoder: Layer 2, head 1 removed",
@@ -134,9 +134,9 @@ def test_changes_are_named_and_those_that_concern_another_model_are_not():
     wide = change_name(Window("decoder", 90_000), 32)
     assert wide == "Decoder: window 32, the longest text (90,000 is asked for)"
     texts = SimpleNamespace(source_tokens=["▁A", "▁red", "▁A"], target_tokens=["<s>", "红"])
-    assert change_name(Cells("cross", False, 1, 1), 32, texts) == "Cross: all heads, 红 ↛ ·red"
-    assert change_name(Cells("cross", False, 1, 2), 32, texts) == "Cross: all heads, 红 ↛ ·A (key 3)"
-    assert change_name(Cells("encoder", True, 0, 9), 32, texts) == "Encoder: all heads, ·A (query 1) → key 10"
+    assert change_name(Cells("cross", False, 1, 1), 32, texts) == "Cross: 红 ↛ ·red"
+    assert change_name(Cells("cross", False, 1, 2), 32, texts) == "Cross: 红 ↛ ·A (key 3)"
+    assert change_name(Cells("encoder", True, 0, 9), 32, texts) == "Encoder: ·A (query 1) → key 10"
     changes = tuple(NAMES)
     trace = SimpleNamespace(
         attention_paths=lambda kind: [] if kind == "encoder" else ["path"], source_tokens=[], target_tokens=[]

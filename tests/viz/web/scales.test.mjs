@@ -50,6 +50,7 @@ test("marks of an axis are round, and powers of ten on a logarithmic one", () =>
   assert.deepEqual(texts(axisMarks([0.001, 100000], true, 10)), ["0.001", "0.01", "0.1", "1", "10", "100", "1,000", "10,000", "10⁵"]);
   assert.ok(axisMarks([3, 4], true, 5).length > 1);
   assert.deepEqual(texts(axisMarks([1.5e-5, 6e-5], true, 5)), ["2×10⁻⁵", "5×10⁻⁵"]); // written as powers are
+  assert.deepEqual(texts(axisMarks([0, 0.0004], false, 2)), ["0", "0.0002", "0.0004"]); // as in text
 });
 
 test("a scale leads from values to places, by the logarithm where asked", () => {

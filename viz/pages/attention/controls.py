@@ -30,7 +30,7 @@ from viz.pages.attention.text import (
     quantity_name,
 )
 from viz.pages.attention.view import HeadSettings
-from viz.state.session import Key, attention_kinds, choice, choose, choose_attention, current_session
+from viz.state.session import Key, attention_kinds, choice, choose, choose_attention, current_session, follow_language
 from viz.ui.choice_row import ChoiceRow, choice_row
 
 FILTERS = "head_filters"
@@ -150,6 +150,7 @@ def choose_order(metrics: Sequence[str], place: DeltaGenerator) -> tuple[str, st
     if was_pending or st.session_state.get(key, wish) not in options:
         st.session_state[key] = wish
     words = {option: in_language(order_name(option)) for option in options}
+    follow_language(key)
     picked = place.selectbox(
         _("Order"),
         options,

@@ -72,7 +72,7 @@ VIEWS = {
 
 def show(session: Session) -> None:
     """Draw this part of the page."""
-    row = st.container(horizontal=True, vertical_alignment="center")
+    row = st.container(key="choices_compare", horizontal=True, vertical_alignment="center")
     view = choose(_("View"), list(VIEWS), "tensors", VIEW, VIEWS.__getitem__, row)
     if view == "steps":
         runs.show(session, row)

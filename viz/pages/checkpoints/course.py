@@ -290,7 +290,7 @@ def show_film(session: Session, chosen: Sequence[tuple[Subject, int | None]]) ->
         if chosen and last is None:
             st.caption(literal(closed_words([chosen[-1][0]])))
         return None
-    row = st.container(horizontal=True, vertical_alignment="center")
+    row = st.container(key="choices_course", horizontal=True, vertical_alignment="center")
     kind = cast("AttentionKind", choose(_("Attention"), kinds, kinds[-1], KIND, attention_name, row))
     layer = picked(session, "layer", layer_count(last, kind), _("layer {number}"), row)
     head = picked(

@@ -22,7 +22,7 @@ from viz.i18n.errors import translate_error
 from viz.i18n.format import as_sentence, literal, no_predictions
 from viz.pages.checkpoints.translating import FileTranslation
 from viz.state import checkpoints, shown_model, target_language, training
-from viz.state.session import Key, Session, choose
+from viz.state.session import Key, Session, choose, follow_language
 from viz.state.texts import write_source
 from viz.ui.file_field import Content, FileField, Way
 from viz.ui.job_view import show_job
@@ -169,6 +169,7 @@ def ask(session: Session, subject: Subject, evaluation: Evaluation | None) -> tu
     fields_row = right.columns(2, gap="small")
     tokenizer = choose_tokenizer(fields_row[0], usual_tokenizer)
     widths = {beam: beam_name(beam) for beam in BEAMS}
+    follow_language(Part.BEAM)
     beam = fields_row[1].selectbox(
         _("Decoding"), BEAMS, format_func=widths.__getitem__, key=Part.BEAM, persist_state="session", help=beam_help()
     )
@@ -264,6 +265,7 @@ def choose_tokenizer(place: DeltaGenerator, usual_tokenizer: FoundTokenizer) -> 
 
     usual = _("{tokenizer}, found by itself").format(tokenizer=usual_tokenizer.name)
     names = [AUTO, *filter(is_installed, TOKENIZERS)]
+    follow_language(Part.TOKENIZER)
     chosen = place.selectbox(
         _("Tokenizer of BLEU"),
         names,

@@ -63,7 +63,7 @@ def show(session: Session, subject: Subject, statistics: TensorStatistics) -> No
         if model is None:
             st.caption(literal(closed_words([subject])))
         return
-    row = st.container(horizontal=True)
+    row = st.container(key="choices_weight_heads", horizontal=True)
     kind = cast("AttentionKind", choose(_("Attention"), kinds, kinds[0], KIND, attention_name, row))
     circuit = choose(_("Circuit"), list(CIRCUITS), "scores", CIRCUIT, CIRCUITS.__getitem__, row)
     norms = norms_of(model, kind, statistics.remember)

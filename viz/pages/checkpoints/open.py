@@ -39,7 +39,9 @@ class Part(StrEnum):
 def show(session: Session) -> None:
     """The ways to add to the list, and the list of what is here."""
     here = checkpoints.all_places(session)
-    row = st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center")
+    row = st.container(
+        key="choices_open", horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"
+    )
     add.show(session, row.container(horizontal=True, width="content"))
     right = row.container(horizontal=True, vertical_alignment="center", width="content")
     precision, known = shown_model.precision(), shown_model.state()

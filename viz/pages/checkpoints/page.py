@@ -41,7 +41,7 @@ VIEW_NAMES = {
 
 def show_read(session: Session) -> None:
     """Draw this part of the page."""
-    row = st.container(horizontal=True, vertical_alignment="center")
+    row = st.container(key="choices_read", horizontal=True, vertical_alignment="center")
     picker = row.container(width=260)
     views_place = row.container(width="content")
     subject = choose_subject(picker, _("Checkpoint"), CHECKPOINT, follow_sidebar(CHECKPOINT))
@@ -90,7 +90,7 @@ class Part(StrEnum):
 
 def page(_model: TextModel) -> Views:
     """The page reads files and not the trace, and is drawn last, by the script."""
-    row = st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center")
+    row = st.container(key="choices_checkpoints", horizontal=True, vertical_alignment="center")
     segment = choose(_("Part of the page"), list(SEGMENTS), "open", Part.SEGMENT, lambda name: SEGMENTS[name][0], row)
     # Each part has a place of its own: what another one has drawn there goes at once, and not when this one is done.
     places = {name: st.container() if name == segment else st.empty() for name in SEGMENTS}

@@ -30,7 +30,7 @@ from viz.pages.checkpoints import course
 from viz.pages.checkpoints.measuring import TensorStatistics, measured
 from viz.pages.checkpoints.subjects import Subject, subjects
 from viz.render.view import view
-from viz.state.session import Key, Session, choose
+from viz.state.session import Key, Session, choose, follow_language
 from viz.ui.job_view import follow
 from viz.ui.parts import data_table
 
@@ -81,6 +81,7 @@ def choose_checkpoints(by_name: Mapping[str, Subject], names: Sequence[str]) -> 
 def show_tensors(row: DeltaGenerator, chosen: Sequence[Subject], steps: Mapping[str, int | None]) -> None:
     """steps: of each, where they are known and differ."""
     statistics = list(STATISTICS)
+    follow_language(STATISTIC)
     statistic = row.selectbox(
         _("Statistic"),
         statistics,

@@ -104,14 +104,15 @@ def weight_of(subject: Subject, all_statistics: TensorStatistics, info: TensorIn
 
 def spread(tensors: list[Weight]) -> None:
     """The histogram, of one tensor or of two."""
-    log = choose(_("Counts"), list(COUNTS), "linear", LOG, COUNTS.__getitem__, st.container()) == "log"
+    row = st.container(key="choices_counts")
+    log = choose(_("Counts"), list(COUNTS), "linear", LOG, COUNTS.__getitem__, row) == "log"
     figure_view(HISTOGRAM, tensor_figures.histogram(tensors, log))()
 
 
 def draw_matrix(weight: Weight, blocks: Callable[[Region, bool], Blocks], difference: bool = False) -> None:
     """The values of a rectangle that is typed as numbers; a click on a block looks closer."""
     full = whole(weight.info.shape)
-    row = st.container(horizontal=True, vertical_alignment="bottom")
+    row = st.container(key="choices_block", horizontal=True, vertical_alignment="bottom")
     rows, columns = (
         range_field(row, key, end) for key, (_begin, end) in zip(REGION, (full.rows, full.columns), strict=True)
     )
@@ -172,7 +173,7 @@ def details(subject: Subject, weight: Weight) -> None:
         views.insert(0, "positions")
     elif tensor_figures.is_embedding(weight):
         views.insert(0, "neighbours")
-    row = st.container(horizontal=True)
+    row = st.container(key="choices_details", horizontal=True)
     view = choose(_("Detail"), views, views[0], DETAIL, DETAILS.__getitem__, row) if len(views) > 1 else views[0]
     if view == "positions":
         figure_view(POSITIONS, tensor_figures.position_map(weight))()

@@ -30,7 +30,7 @@ from viz.pages.feed_forward import experts, layer, units
 from viz.pages.feed_forward.text import ORDERS, UNIT_VIEWS, order_name, unit_quantity, unit_view
 from viz.render.view import view
 from viz.state.inputs import Inputs
-from viz.state.session import Session, address_count, choice, choose, current_session, take_pending
+from viz.state.session import Session, address_count, choice, choose, current_session, follow_language, take_pending
 from viz.ui.choice_row import choice_row
 from viz.ui.parts import Drawing, Views, data_table, no_views, under_figures
 from viz.ui.plots import side_of
@@ -248,6 +248,7 @@ def choose_expert(place: Place, row: DeltaGenerator) -> None:
     take_pending(Part.EXPERT, OF_TOKEN, options)
     if Part.EXPERT not in st.session_state:
         st.session_state[Part.EXPERT] = choice(options, OF_TOKEN, Part.EXPERT)
+    follow_language(Part.EXPERT)
     chosen = row.selectbox(
         _("Expert"), options, format_func=name, key=Part.EXPERT, label_visibility="collapsed", width=220
     )

@@ -3,22 +3,22 @@
 import { unpack } from "../../web/bytes.js";
 import { element, newRoot } from "../../web/elements.js";
 
-/** @param {StatementRow} row @param {Record<string, any>} words */
-function statementLine(row, words) {
+/** @param {StatementRow} row */
+function statementLine(row) {
   const made = element("button", "statement");
   made.type = "button";
   made.dataset.name = row.name;
-  const verdict = element("span", `verdict ${row.kind}`, row.verdict || words.open);
-  made.append(element("span", "number", row.number), element("span", "said", row.statement), verdict);
+  made.append(element("span", "number", row.number), element("span", "said", row.statement));
+  if (row.verdict) made.append(element("span", `verdict ${row.kind}`, row.verdict));
   return made;
 }
 
 /** @param {Root} root @param {StatementListHeader} header */
-function drawStatements(root, { groups, words }) {
+function drawStatements(root, { groups }) {
   root.replaceChildren(
     ...groups.map(({ title, rows }) => {
       const group = element("section", "group");
-      group.append(element("h4", "", title), ...rows.map((row) => statementLine(row, words)));
+      group.append(element("h4", "", title), ...rows.map(statementLine));
       return group;
     }),
   );

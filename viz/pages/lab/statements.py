@@ -58,7 +58,7 @@ def index(known: dict[str, Experiment]) -> dict[str, Any]:
     for number, experiment in enumerate(known.values(), start=1):
         rows.setdefault(experiment.group, []).append(line(number, experiment))
     groups = [{"title": words(Message(str(group))), "rows": lines} for group, lines in rows.items()]
-    return {"groups": groups, "words": {"open": _("not tried")}}
+    return {"groups": groups}
 
 
 def line(number: int, experiment: Experiment) -> dict[str, str]:

@@ -13,7 +13,7 @@ from viz.i18n.errors import translate_error
 from viz.i18n.format import as_sentence, literal
 from viz.pages.lab.outcome import words
 from viz.state import checkpoints, shown_model
-from viz.state.session import current_session
+from viz.state.session import current_session, follow_language
 
 if TYPE_CHECKING:
     from model.inference.text_model import TextModel
@@ -29,6 +29,7 @@ def offer_models(experiment: Experiment, outcome: Outcome | None) -> None:
     key = f"statement_{experiment.name}_model"
     with st.container(horizontal=True, vertical_alignment="bottom"):
         numbers = range(len(outcome.models))
+        follow_language(key)
         chosen = st.selectbox(
             _("Trained model"),
             numbers,

@@ -91,6 +91,8 @@ def page(model: TextModel) -> Views:
         kind = chosen_kind(kinds)
         require(model.network, f"{ATTENTION_PATHS[kind].format(0)}.scores")
         show_rules(row, model, kind)
+        hint = row.place.container(key="click_hint", width="content")  # which a saved page does not have
+        hint.caption(_("Press a cell to hide or show it, a token for its row or column."), width="content")
         row.choose(_("A press changes"), SCOPES, SCOPES[0], Part.SCOPE, scope_name)
     left, right = st.columns([7, 9], gap="medium")
     mask, alarms_here, flow = left.container(), left.container(), right.container()
@@ -134,8 +136,6 @@ def page(model: TextModel) -> Views:
                 moved.caption(no_predictions())
             for alarm in alarms(trace, kind, chosen):
                 alarms_here.warning(f":small[{alarm}]")
-            hint = alarms_here.container(key="click_hint")  # which a saved page does not have
-            hint.caption(_("Press a cell to hide or show it, a token at the edge for its whole row or column."))
             sentence_place.markdown(in_language(sentence))
             if measured is not None and experiment == "order":
                 table.table(measured, hide_index=True, border="horizontal")

@@ -19,6 +19,7 @@ from viz.components.registry import component, pack
 from viz.components.view import PackedView, View
 from viz.figures.colours import KEY, QUERY, SERIES
 from viz.figures.figure import Caption
+from viz.i18n.format import with_power
 from viz.render.renderer import about_header
 from viz.render.view import about_click
 
@@ -29,6 +30,11 @@ GRID = "rgba(128,128,128,0.22)"
 DOTS = 50  # positions along a plane, and along a panel: where there are more, dots would be a band
 DOTS_OF_PANEL = 32
 PANEL, ABOVE = 96, 42  # pixels of a panel's height, and of the room for its titles
+DECIMALS, DIGITS = (
+    ",.4~f",
+    ",.4~r",
+)  # of what is pointed at, on linear axes and on logarithmic ones
+POWERS = range(-20, 21)  # of ten beside a logarithmic axis
 DIVERGING = [[0, KEY], [0.5, "rgba(128,128,128,0)"], [1, QUERY]]
 
 
@@ -70,7 +76,7 @@ def curve_figure(
 ) -> go.Figure:
     """The curves with a legend above; mark: an x that is made out. until: the x up to which it shows them first."""
     figure = go.Figure()
-    for trace in _traces(curves, _longest(curves) <= DOTS):
+    for trace in _traces(curves, _longest(curves) <= DOTS, log_y):
         figure.add_trace(trace)
     if mark is not None:
         figure.add_vline(mark, line={"color": "rgba(128,128,128,0.8)", "width": 1, "dash": "dot"})
@@ -92,7 +98,7 @@ def panel_figure(panels: Sequence[Panel], columns: int, x_title: str, y_title: s
     known: set[str] = set()
     for number, panel in enumerate(panels):
         row, column = divmod(number, columns)
-        for trace in _traces(panel.curves, few):
+        for trace in _traces(panel.curves, few, log_y):
             trace.update(showlegend=several and trace.mode == "lines" and trace.name not in known)
             known.add(trace.name)
             figure.add_trace(trace, row + 1, column + 1)
@@ -113,13 +119,14 @@ def panel_figure(panels: Sequence[Panel], columns: int, x_title: str, y_title: s
     return figure
 
 
-def _traces(curves: Sequence[Curve], few: bool) -> Iterator[go.Scatter]:
+def _traces(curves: Sequence[Curve], few: bool, log_y: bool) -> Iterator[go.Scatter]:
     """The line of each curve, and, where few, its points as dots; of a curve of dots these alone."""
+    number = DIGITS if log_y else DECIMALS
     for curve in curves:
         same = {
             "name": html.escape(curve.name),
             "legendgroup": html.escape(curve.name),
-            "hovertemplate": "%{x:.6g}: %{y:.6g}<extra>%{fullData.name}</extra>",
+            "hovertemplate": f"%{{fullData.name}}<br>%{{x:{DECIMALS}}}: %{{y:{number}}}<extra></extra>",
         }
         drawn = {"color": colour(curve.colour)}
         line = {**drawn, "width": curve.width, "dash": "dash" if curve.dash else "solid"}
@@ -144,12 +151,18 @@ def _write(figure: go.Figure, text: str, x: float, y: float, up: int) -> None:
 
 
 def _scale(figure: go.Figure, log_y: bool) -> None:
-    axis = {"type": "log", "dtick": 1, "tickformat": "~g"} if log_y else {"type": "linear", "exponentformat": "none"}
-    figure.update_yaxes(**axis)
+    decades = {"tickvals": [10.0**power for power in POWERS], "ticktext": list(map(_power, POWERS))}
+    figure.update_yaxes(**{"type": "log", **decades} if log_y else {"type": "linear", "exponentformat": "none"})
+
+
+def _power(power: int) -> str:
+    """A power of ten as axes have it."""
+    return f"{10.0**power:,.4f}".rstrip("0").rstrip(".") if -4 <= power <= 4 else with_power(f"1e{power}")
 
 
 def table_figure(values: Float[ndarray, "row column"], x_title: str, y_title: str, top: float = 1.0) -> go.Figure:
     """A table whose rows go down, its values from −top to top in two hues."""
+    pointed = f"{html.escape(y_title)} %{{y}}, {html.escape(x_title)} %{{x}}"
     figure = go.Figure(
         go.Heatmap(
             z=values.astype(np.float32),
@@ -157,7 +170,7 @@ def table_figure(values: Float[ndarray, "row column"], x_title: str, y_title: st
             zmax=top,
             colorscale=DIVERGING,
             colorbar={"thickness": 10, "outlinewidth": 0},
-            hovertemplate=f"{html.escape(y_title)} %{{y}}, {html.escape(x_title)} %{{x}}: %{{z:.6g}}<extra></extra>",
+            hovertemplate=f"{pointed}<br>%{{z:{DECIMALS}}}<extra></extra>",
         )
     )
     _lay_out(figure, x_title, y_title)
@@ -176,11 +189,11 @@ def _lay_out(figure: go.Figure, x_title: str, y_title: str) -> None:
     figure.update_layout(
         height=320,
         margin={"l": 8, "r": 8, "t": 8, "b": 8},
-        legend={"orientation": "h", "yanchor": "bottom", "y": 1.01, "x": 0, "entrywidth": wide},
-        hoverlabel={"namelength": -1},
+        legend={"orientation": "h", "yanchor": "bottom", "y": 1.01, "x": 0, "entrywidth": wide, "tracegroupgap": 0},
+        hoverlabel={"align": "left"},  # its colours are in frame.css
     )
-    figure.update_xaxes(title_text=html.escape(x_title), gridcolor=GRID, zeroline=False)
-    figure.update_yaxes(title_text=html.escape(y_title), gridcolor=GRID, zerolinecolor=GRID)
+    figure.update_xaxes(title_text=html.escape(x_title), gridcolor=GRID, zeroline=False, separatethousands=True)
+    figure.update_yaxes(title_text=html.escape(y_title), gridcolor=GRID, zerolinecolor=GRID, separatethousands=True)
 
 
 # Heading of a plotly figure: its title, and the menu of its files.

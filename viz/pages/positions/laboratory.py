@@ -23,7 +23,7 @@ from viz.pages.positions.encodings import LaboratoryFigures, Picture, Settings
 from viz.pages.positions.figures import figure_files
 from viz.render.renderer import words
 from viz.state.position_override import as_trained
-from viz.state.session import address_count, choose, current_session
+from viz.state.session import address_count, choose, current_session, follow_language
 from viz.ui.choice_row import ChoiceRow
 from viz.ui.fields import Field, number_field
 from viz.ui.parts import Drawing, Views, data_table, explanation
@@ -121,6 +121,7 @@ def choose_code(settings: Settings, place: DeltaGenerator) -> int:
     label, names = _("Drawn alone"), [settings.name(code) for code in codes]
     if address.take(SHOWN):
         st.session_state[SHOWN] = number
+    follow_language(SHOWN)
     chosen = place.selectbox(label, range(len(codes)), number, format_func=names.__getitem__, key=SHOWN) or 0
     if chosen or SHOWN in st.query_params:
         address.set(SHOWN, str(chosen + 1))
@@ -141,7 +142,8 @@ def experiment_name(name: str) -> str:
 
 def show(place: DeltaGenerator, picture: Picture, name: str, number: int) -> None:
     """A figure under its title and the menu of its files."""
-    config = {"displaylogo": False, "modeBarButtonsToRemove": ["toImage"]}  # the menu has it, and CSV too
+    # The menu has an image, and CSV too; three buttons less leave the name of the axis free.
+    config = {"displaylogo": False, "modeBarButtonsToRemove": ["toImage", "zoomIn2d", "zoomOut2d", "autoScale2d"]}
     # A finger that scrolls must not open a field over an axis; and plotly's hints are English in every language.
     config |= {"showAxisDragHandles": False, "showAxisRangeEntryBoxes": False, "showTips": False}
     picture.figure.update_layout(dragmode=False)  # a swipe scrolls the page: plotly's bar has zooming and its reset

@@ -222,11 +222,14 @@ def show_placement(model: TextModel, stack: str, choices: ChoiceRow) -> Views:
 def show_dropout(model: TextModel, stack: str, choices: ChoiceRow) -> Views:
     rates = sites(model.config)
     name_of = partial(dropout.site_name, rates=rates)
-    site = choose(_("Place"), list(rates), "block", Part.SITE, name_of, st.container())
-    beside = st.container(horizontal=True, vertical_alignment="bottom")
-    usual = rates[site] or dropout.EXAMPLE_RATE
-    rate = beside.number_input(_("Rate p"), 0.01, 0.99, usual, 0.05, key=f"{Part.RATE}_{model.name}_{site}", width=130)
-    masks = int(choose(_("Masks"), dropout.MASKS, "1000", Part.MASKS, dropout.masks_name, beside))
+    row = st.container(key="choices_dropout", horizontal=True, vertical_alignment="center")
+    site = choose(_("Place"), list(rates), "block", Part.SITE, name_of, row)
+    beside = row.container(horizontal=True, vertical_alignment="center", width="content", gap="small")
+    usual, key = rates[site] or dropout.EXAMPLE_RATE, f"{Part.RATE}_{model.name}_{site}"
+    beside.caption(_("Rate p"), width="content")
+    hidden: dict[str, Any] = {"label_visibility": "collapsed"}
+    rate = beside.number_input(_("Rate p"), 0.01, 0.99, usual, 0.05, key=key, width=130, **hidden)
+    masks = int(choose(_("Masks"), dropout.MASKS, "1000", Part.MASKS, dropout.masks_name, row))
     left, right = st.columns(2, gap="medium")
     dropout.explain(Part.EXPLANATION)
     data = expander(Part.DATA, _("Data"))

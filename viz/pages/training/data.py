@@ -18,7 +18,7 @@ from viz.i18n.errors import translate_error
 from viz.i18n.format import as_sentence, literal, token_code
 from viz.pages.training import own_data
 from viz.state import training
-from viz.state.session import choose, current_session
+from viz.state.session import choose, current_session, follow_language
 
 if TYPE_CHECKING:
     from model.inference.text_model import TextModel
@@ -113,6 +113,7 @@ def foreign_sentence(model: TextModel, data: Data) -> str:
 
 def _task(place: DeltaGenerator, usual: str) -> Data | None:
     names = list(TASKS)
+    follow_language(Part.TASK)
     name = place.selectbox(
         _("Task"),
         names,

@@ -15,7 +15,7 @@ from model.network.config import NETWORK_OPTIONS, PRESETS, Kind
 from model.options import field_text
 from viz.i18n.catalogue import _
 from viz.i18n.messages import in_language
-from viz.state.session import choice, choose
+from viz.state.session import choice, choose, follow_language
 from viz.ui.fields import Form
 
 USUAL = (
@@ -114,6 +114,7 @@ def tokens(place: DeltaGenerator, kind: Kind, data: Data | None) -> tuple[Units,
     usual = usual_units(kind, data.task, tied) if data else "mixed"
     words: dict[str, str] = {name: in_language(text) for name, text in UNIT_NAMES.items()}
     words[USUALLY] = words[usual] + _(" (usual)")
+    follow_language(f"{Part.UNITS}_{kind}")
     chosen: Any = left.selectbox(
         _("Tokens"),
         names,

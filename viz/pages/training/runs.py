@@ -17,7 +17,7 @@ from viz.i18n.format import as_sentence, clauses, enumeration, literal, percent,
 from viz.pages.training import saving
 from viz.pages.training.start import give_up, offer_begin
 from viz.state import training
-from viz.state.session import Session, current_session
+from viz.state.session import Session, current_session, follow_language
 from viz.ui.fields import MOST_LETTERS, choice_titles
 
 if TYPE_CHECKING:
@@ -145,6 +145,7 @@ def travel(place: DeltaGenerator, live: LiveTraining, runs: tuple[Run, ...]) -> 
         ask_give_up(place, len(runs))
     setting, value = place.columns(2, gap="small", vertical_alignment="bottom")
     names = {each: option_title(each) for each in BRANCHES}
+    follow_language(Part.SETTING)
     name = setting.selectbox(
         _("Change this"), BRANCHES, format_func=names.__getitem__, key=Part.SETTING, persist_state="session"
     )
@@ -153,6 +154,7 @@ def travel(place: DeltaGenerator, live: LiveTraining, runs: tuple[Run, ...]) -> 
     # As a whole: a lone "0.001" would be escaped as a list's number, and its backslash be read aloud.
     label = literal(_("from {value} to").format(value=_value(now)))
     if option.choices:
+        follow_language(field["key"])
         value.selectbox(
             label,
             option.choices,

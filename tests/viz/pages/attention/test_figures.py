@@ -10,7 +10,7 @@ import torch
 
 from model.analysis.attention_maps import Maps, Quantity, rollout
 from model.analysis.head_metrics import METRICS, after_the_same
-from tests.app_reading import unpacked_heads
+from tests.app_reading import number, unpacked_heads
 from tests.test_app_kinds import write
 from tests.viz.components.test_registry import unpack
 from tests.viz.small import looking, small_model
@@ -99,7 +99,7 @@ def test_induction_is_the_weight_after_an_earlier_same_token(small):
     grid, _figure = figures(maps_of(small, text, "encoder", metric="induction"))
     trace = small.trace(text)
     expected = METRICS["induction"](trace.attention("encoder"), after_the_same(trace.source_tokens)).flatten()
-    shown = [float(note.removeprefix("I ").replace("−", "-")) for note in grid.notes]
+    shown = [number(note.removeprefix("I ")) for note in grid.notes]
     assert shown == pytest.approx(expected.tolist(), abs=0.0051)
 
 

@@ -94,6 +94,16 @@ def test_the_list_of_orders_has_each_number_which_is_that_of_the_thumbnails_too(
     assert heads(app)[0]["order"][0] == [0, 0]
 
 
+def test_the_list_of_orders_shows_its_choice_in_the_language_that_was_chosen_after_it(small):
+    app = opened(source=TEXT, attention="encoder")
+    app.selectbox(key="order").set_value("previous").run()
+    next(each for each in app.button_group if each.key == "language").set_value("zh").run()
+    order = app.selectbox(key="order")
+    assert order.value == "previous"
+    assert order.proto.set_value  # else the browser keeps the English words
+    assert order.proto.raw_value in order.options
+
+
 def test_no_head_left_is_a_sentence(small):
     app = opened(source=TEXT, least="99", combine="average")
     assert not app.exception

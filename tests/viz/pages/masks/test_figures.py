@@ -15,6 +15,7 @@ from model.capture.trace import record
 from model.checkpoints.load import open_checkpoint
 from model.checkpoints.native import save_checkpoint
 from model.text.tokenizer import MASK
+from tests.app_reading import number
 from tests.model.examples import one_stack
 from tests.model.network.test_kinds import TOKENIZERS
 from tests.test_app_kinds import write
@@ -227,7 +228,7 @@ def test_what_stands_for_infinity_is_measured_on_the_pinned_head_too(pinned):
     scores, visible, _values = head_tensors(pinned.pin.trace, "decoder", FIRST)
     assert len(table.columns) == 7  # no wider than without a pin
     measured = [each.rpartition(" (pinned: ")[2].rstrip(")") for each in table["largest |row sum − 1|"]]
-    assert [float(each.replace("−", "-")) for each in measured] == pytest.approx(fills(scores, visible)["rows"], 6e-3)
+    assert [number(each) for each in measured] == pytest.approx(fills(scores, visible)["rows"], 6e-3)
     seen = table["a row with nothing to look at"]
     assert seen[0] == "NaN (pinned: NaN)"
     assert re.fullmatch(r"looks at all hidden keys: 0\.\d+ each \(pinned: 0\.\d+\)", seen[1])

@@ -35,7 +35,7 @@ def test_changes_in_the_address_are_made_and_named_in_the_frame(small):
     assert len(panels(app, "masked-cross")[1]) == 8
     assert "Nothing to look at" in app.warning[0].value
     text = component(app, "token_bar")["changed"]["text"]
-    assert text == "Decoder: all heads, 亅 (query 3) ↛ <s> · Cross: Layer 2, head 2, 东 ↛ every key"
+    assert text == "Decoder: 亅 (query 3) ↛ <s> · Cross: Layer 2, head 2, 东 ↛ every key"
     assert component(masks(source=TEXT), "token_bar")["changed"]["text"] == ""
 
 

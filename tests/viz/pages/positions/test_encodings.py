@@ -149,7 +149,7 @@ def test_a_position_is_the_same_at_any_length():
 def test_the_misread_formula_is_told_from_the_papers():
     said, (waves, pair) = encodings.misread(ONE)
     assert "longest wavelength 6,280 positions" in said[0]
-    assert said[1].startswith("wrong: 2i/d with channel i: longest wavelength 6.28e+7")
+    assert said[1].startswith("wrong: 2i/d with channel i: longest wavelength 6.28×10⁷")
     right, wrong = waves.curves
     assert right.ys[6] == right.ys[7]
     assert wrong.ys[7] == pytest.approx(2 * math.pi * 1e4 ** (14 / 8))
