@@ -103,6 +103,11 @@ def test_answers_grow_beside_the_question_names_are_text_and_nothing_is_left(vis
     page.locator(".st-key-lesson_question button").first.click()
     expect(bars).to_contain_text("1 of 1 have answered")
     expect(page.get_by_text("You follow the teacher.")).to_be_visible()  # an answer lets nobody go
+    teacher.locator(".lesson_acts .present").click()
+    asked = teacher.locator(".presented_text .question")
+    expect(asked).to_contain_text("1 of 1 have answered")
+    expect(asked.locator(".options b")).to_have_text(["1", *["0"] * (asked.locator(".options > span").count() - 1)])
+    teacher.keyboard.press("Escape")
     if AXE.exists():  # npm ci in viz/web brings it
         for each in (teacher, page):
             each.evaluate(AXE.read_text(encoding="utf-8"))

@@ -1,5 +1,6 @@
 // The text of a lesson's step beside the figure that is presented, in type that is read from the last row.
 
+import { bus } from "../web/bus.js";
 import { element } from "../web/elements.js";
 import { paragraph, prose } from "../web/prose.js";
 
@@ -35,14 +36,32 @@ export function showText(lesson, led = false) {
   markMore();
 }
 
-// The question with what there is to choose.
+// The question with what there is to choose; of who teaches a class with its answers: how often each was given, and its share of
+// the most frequent one's.
 /** @param {LessonStep} lesson */
 function questionOf({ question, options }) {
   const asked = element("div", "question");
   asked.append(prose("p", question));
-  if (options.length) asked.appendChild(element("p", "options")).append(...options.map((each) => element("span", "", each)));
+  const { bars, sentence } = bus.answers ?? { bars: [], sentence: "" };
+  const [counts, most] = [new Map(bars.map(({ label, count }) => [label, count])), Math.max(1, ...bars.map(({ count }) => count))];
+  const offered = options.length ? options : [...counts.keys()];
+  if (offered.length) asked.appendChild(element("p", "options")).append(...offered.map((each) => offeredOption(each, most, counts.get(each))));
+  if (sentence) asked.appendChild(element("p", "answered", sentence)).setAttribute("role", "status");
   return asked;
 }
+
+/** @param {string} label @param {number} most @param {number} [count] */
+function offeredOption(label, most, count) {
+  const option = element("span", "", label);
+  if (count === undefined) return option;
+  option.append(element("b", "", String(count)));
+  option.style.setProperty("--part", `${(100 * count) / most}%`);
+  return option;
+}
+
+bus.addEventListener("answers", () => {
+  if (bus.lesson) text?.querySelector(".question")?.replaceWith(questionOf(bus.lesson));
+});
 
 // Type of this many pixels, or of fewer, until the text fits.
 /** @param {HTMLElement} node @param {number} size @param {number} least */

@@ -170,6 +170,8 @@ interface Bus extends EventTarget {
   screen?: TeacherScreen | null;
   /** The step that is open, see lesson.js. */
   lesson?: LessonStep;
+  /** What a class has answered to its question, in the teacher's window. */
+  answers?: ClassBarsHeader;
 }
 
 /** A place of a figure that was clicked: a cell of a map, or a number of a chart's x axis. */

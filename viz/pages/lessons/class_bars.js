@@ -1,12 +1,20 @@
-// Answers of a class, a bar for each: its length is the share of the most frequent one.
+// Answers of a class, a bar for each: its length is the share of the most frequent one. A presented question has them too.
 
+import { bus } from "../../web/bus.js";
 import { unpack } from "../../web/bytes.js";
 import { element, ending, newRoot, shorten, write } from "../../web/elements.js";
+
+/** @param {Root} root @param {ClassBarsHeader} [answers] */
+function tell(root, answers) {
+  if (!answers && bus.answers !== root.answers) return;
+  bus.answers = root.answers = answers;
+  bus.dispatchEvent(new Event("answers"));
+}
 
 /** @param {Given} given */
 export default function ({ data, parentElement }) {
   const root = parentElement.querySelector(".vitrine") ?? newRoot(parentElement, "class_bars");
-  root.stop ??= () => {};
+  root.stop ??= () => tell(root, undefined);
   /** @type {ClassBarsHeader & Behind} */
   const { bars, sentence } = unpack(data);
   if (!root.list) [root.list, root.sentence] = [root.appendChild(element("div", "answers")), root.appendChild(element("div", "muted"))];
@@ -27,5 +35,6 @@ export default function ({ data, parentElement }) {
   const total = bars.reduce((sum, { count }) => sum + count, 0);
   if (total && !root.total) root.scrollIntoView({ block: "nearest" }); // the first answer
   root.total = total;
+  tell(root, { bars, sentence });
   return ending(root);
 }

@@ -14,7 +14,7 @@ from model.message import Message
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
 from viz.i18n.format import as_sentence, in_turn, literal, sides, significant, token_code, token_sign
-from viz.i18n.messages import in_language
+from viz.i18n.messages import in_language, labelled
 from viz.pages.lessons.class_bars import bars
 from viz.pages.lessons.progress import HINTS, progress
 from viz.pages.lessons.step_text import prose
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 FINDABLE = ("cell", "step")  # kinds of question that a click in a figure answers; heads are chosen on the page
 MOST_EXPERTS = 8  # whose probabilities are said
 MOST_HEADS = 100  # of which one is chosen in a list
+KEPT_SPACE = "\N{NO-BREAK SPACE}"
 
 
 @dataclass(frozen=True)
@@ -278,13 +279,15 @@ def _numbers(question: Question, answer: Answer, words: str, guess: float | None
         return in_turn(words, _("It was {before} and becomes {after}.").format(before=first, after=second))
     order = most_first(question, answer, guess)
     numbers = alike([answer.measures[place] for place in order])
-    best = (f"{_option_code(answer.options[place])} {number}" for place, number in zip(order, numbers, strict=True))
+    best = (_with_number(answer.options[place], number) for place, number in zip(order, numbers, strict=True))
     return in_turn(words, " · ".join(best))
 
 
-def _option_code(option: str) -> str:
-    """An option in a sentence, where a token, of one sign perhaps, stands apart from the rest."""
-    return literal(option_name(option)) if isinstance(option, Message) else token_code(option)
+def _with_number(option: str, number: str) -> str:
+    """An option with its number in the same row; a token, of one sign perhaps, stands apart from the rest."""
+    if isinstance(option, Message):
+        return literal(in_language(labelled(option, number)).replace(" ", KEPT_SPACE))
+    return f"{token_code(option)}\N{WORD JOINER}{KEPT_SPACE}{number}"
 
 
 def alike(values: Sequence[float]) -> list[str]:

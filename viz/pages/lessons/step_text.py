@@ -46,7 +46,11 @@ def markdown(paragraphs: Sequence[Paragraph]) -> str:
     """Text of a step as Markdown that shows it as it is, with its emphasis, code and links alone."""
     lines = []
     for paragraph in paragraphs:
-        text = "".join(_span(span.content, span.style, span.address) for span in paragraph.spans)
+        text, before = "", ""
+        for span in paragraph.spans:
+            joined = before == "code" and span.content[:1] not in ("", " ")  # a stop begins no row
+            text += "\N{WORD JOINER}" * joined + _span(span.content, span.style, span.address)
+            before = span.style
         mark = f"{paragraph.number}." if paragraph.number else "-"
         lines.append(f"\n{text}\n" if paragraph.number is None else f"{mark} {text}\n")
     return "".join(lines)

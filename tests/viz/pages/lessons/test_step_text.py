@@ -40,3 +40,8 @@ def test_text_is_literal_where_streamlit_reads_it(text):
 )
 def test_widths_in_a_lessons_text_are_formulas_and_nothing_else_is(text, markdown):
     assert prose(text) == markdown
+
+
+def test_a_stop_behind_a_token_begins_no_row_and_a_word_behind_a_gap_may():
+    spans = (Span("after "), Span("<s>", "code"), Span(". Two"), Span("</s>", "code"), Span(" comes"))
+    assert markdown([Paragraph(spans)]) == "\nafter `<s>`\N{WORD JOINER}. Two`</s>` comes\n"
