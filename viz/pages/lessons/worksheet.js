@@ -7,9 +7,8 @@ import { paragraph, prose } from "../../web/prose.js";
 
 const FRAME = { width: "1180px", height: "560px" }; // as in a window with a sidebar, a low one: figures are not high
 const WIDTH = 290; // of a figure, so that its 12 pixels are legible on a third of a sheet
-const WIDE = 860; // of one that has all the sheet's width
+const WIDE = 860; // of one that has half of the sheet's width or more
 const TALL = 2; // heights of a figure in widths, from which on it has that
-const LONG = 2.5 * WIDTH; // width of a figure that does not give way, from which on it has that
 const LOOK = 400; // milliseconds between looks into a frame
 const STILL = 4; // such looks at the same figure until it is taken
 const PATIENCE = 90_000;
@@ -39,14 +38,13 @@ async function pictureIn(root, width) {
   }
 }
 
-// Picture of a figure on a third of a sheet; on all its width where there its parts would stand one below the other, or its signs
-// would be too small to read.
+// Picture of a figure on a third of a sheet; on half of it or more where there its parts would stand one below the other.
 /** @param {any} root @returns {Promise<{ address: string, wide: boolean }>} */
 async function picture(root) {
   const small = /** @type {Blob} */ (await pictureIn(root, WIDTH));
   const box = new DOMParser().parseFromString(await small.text(), "image/svg+xml").documentElement.getAttribute("viewBox") ?? "";
   const [width, height] = box.split(" ").slice(2).map(Number);
-  const wide = height > TALL * width || width > LONG;
+  const wide = height > TALL * width;
   const chosen = wide ? /** @type {Blob} */ (await pictureIn(root, WIDE)) : small;
   return { address: URL.createObjectURL(chosen), wide };
 }

@@ -85,7 +85,7 @@ def figures(lesson: Lesson) -> list[tuple[Step, State]]:
     looking, then those that ask something else.
     """
     states = [(step, state_of(lesson, number)) for number, step in enumerate(lesson.steps)]
-    with_figure = [each for each in states if (each[0].state or asks_head(each[0])) and is_printed(*each)]
+    with_figure = [(step, state) for step, state in states if (step.state or asks_head(step)) and is_printed(state)]
     trained = [(step, state) for step, state in with_figure if state.trained]
     possible = [each for each in with_figure if each not in trained[1:]]
     different = {figure_of(*each): each for each in sorted(possible, key=rank, reverse=True)}  # the first of each stays
@@ -98,12 +98,11 @@ def asks_head(step: Step) -> bool:
     return step.question is not None and step.question.kind == "head"
 
 
-def is_printed(step: Step, state: State) -> bool:
-    """Whether a step has a figure for a sheet: the map of the whole model is too large, and a film is none. A tree of a
-    search is printed for a question of its step alone: it says how the search ends, which others may ask.
+def is_printed(state: State) -> bool:
+    """Whether a state has a figure for a sheet: the map of the whole model and the tree of a search, which would say how
+    that ends, are too large, and a film is none.
     """
-    view = state.parameters.get("view")
-    return state.page not in ("lessons", "map") and view != "film" and (view != "search" or step.question is not None)
+    return state.page not in ("lessons", "map") and state.parameters.get("view") not in ("film", "search")
 
 
 def rank(figure: tuple[Step, State]) -> int:
