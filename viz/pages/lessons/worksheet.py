@@ -99,8 +99,8 @@ def asks_head(step: Step) -> bool:
 
 
 def is_printed(state: State) -> bool:
-    """Whether a state has a figure for a sheet: the map of the whole model and the tree of a search, which would say how
-    that ends, are too large, and a film is none.
+    """Whether a state has a figure for a sheet: a film is none, and too large are the map of the whole model and the
+    tree of a search, which would also say how that ends.
     """
     return state.page not in ("lessons", "map") and state.parameters.get("view") not in ("film", "search")
 
