@@ -3,13 +3,13 @@
 
 import { element, newRoot, write } from "../web/elements.js";
 import { bus } from "../web/bus.js";
+import { nearestFigure } from "../web/figures.js";
 import { buildLink } from "../web/link.js";
 import { newPopover } from "../web/popover.js";
 import { listenToFolds } from "./explanations.js";
 import { translateLists } from "./list_words.js";
 import { answered, wholePage } from "./page_file.js";
 import { listen, present } from "./present.js";
-import { nearestFigure } from "./figures.js";
 import { uncoverPage } from "./sidebar.js";
 import { listenToKeys } from "./present_keys.js";
 import { begin } from "./tour.js";

@@ -4,7 +4,7 @@
 
 import { bus } from "../web/bus.js";
 import { element, write } from "../web/elements.js";
-import { area, figures, figureWith, inOrder, keepOrder, keyOf, mainFigure, namedFigure, rootIn } from "./figures.js";
+import { area, figures, figureWith, inOrder, keepOrder, keyOf, mainFigure, namedFigure, rootIn } from "../web/figures.js";
 import { movePointer, placePointer, pointAt, pointer, removePointer, togglePointer } from "./present_pointer.js";
 import { showText } from "./present_text.js";
 import { uncoverPage } from "./sidebar.js";

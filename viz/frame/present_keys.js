@@ -1,8 +1,8 @@
 // Keys and the double click of a presentation: arrows, page keys and a clicker lead to the next figure, in a lesson to its next step;
 // space plays a film, B blanks, L is a pointer, Esc ends.
 
+import { isFigure } from "../web/figures.js";
 import { end, lead, own, play, point, present, presenting, step, toggleBlank } from "./present.js";
-import { isFigure } from "./figures.js";
 
 const NEXT = new Set(["ArrowRight", "PageDown", "Enter", "n"]);
 const BEFORE = new Set(["ArrowLeft", "PageUp", "Backspace", "p"]);

@@ -1,7 +1,7 @@
 // The pointer of a presentation: a large soft dot, which a class sees in the same place of the same figure.
 
 import { element, zoomOf } from "../web/elements.js";
-import { rootIn } from "./figures.js";
+import { rootIn } from "../web/figures.js";
 
 /** @type {HTMLElement | null} */
 let dot = null;

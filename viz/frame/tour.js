@@ -3,7 +3,7 @@
 
 import { element, write } from "../web/elements.js";
 import { bus } from "../web/bus.js";
-import { mainFigure, rootIn } from "./figures.js";
+import { mainFigure, rootIn } from "../web/figures.js";
 import { openSidebar, SIDEBAR, uncoverPage } from "./sidebar.js";
 
 const FIGURE = "figure"; // in the place of a selector: the largest of the page

@@ -2,6 +2,7 @@
 // it names, that its question is answered by, or that its state asks for.
 
 import { bus } from "../../web/bus.js";
+import { area, figures, largeOf, rootIn } from "../../web/figures.js";
 import { lightOnPage } from "./lights.js";
 
 const NARROW = "(max-width: 1199px)"; // as in strip.css
@@ -11,21 +12,12 @@ const LOOKS = 40;
 const STANDS = 3; // looks at which it has not moved
 const AIR = 8; // pixels around it
 
-// The page's large figure, else the one that takes most room.
-/** @returns {HTMLElement | undefined} */
-function figureOfPage() {
-  const roots = [...bus.views.values()].map(({ parent }) => parent?.querySelector(".plot")).filter((root) => root?.isConnected && root.offsetWidth);
-  const here = roots.filter(isHere);
-  const area = (/** @type {HTMLElement} */ { offsetWidth, offsetHeight }) => offsetWidth * offsetHeight;
-  return here.find((root) => root.shown?.header?.large) ?? here.sort((one, other) => area(other) - area(one))[0];
-}
-
 /** @param {HTMLElement} each */
 const isHere = (each) => !(each.getRootNode().host ?? each).closest('[data-stale="true"]');
 
 // What has a key that begins so, the shortest first: a view, or a place of the page.
 /** @param {string} beginning @returns {HTMLElement | undefined} */
-export function placeOf(beginning) {
+function placeOf(beginning) {
   const known = [...bus.views].filter(([key]) => key.startsWith(beginning)).sort(([one], [other]) => one.length - other.length);
   const views = known.map(([, { parent }]) => parent?.querySelector(".vitrine"));
   const places = document.querySelectorAll(`.stMain [class*="st-key-${CSS.escape(beginning)}"]`);
@@ -34,11 +26,13 @@ export function placeOf(beginning) {
 
 // What the step is about: its figures come in turn, and what it lights after the one that it names.
 /** @param {LessonStep} lesson @returns {HTMLElement | undefined} */
-function subjectOf({ figures, lights }) {
+function subjectOf({ figures: names, lights }) {
   const named = lights.some(({ kind }) => kind === "figure");
   const lit = named ? undefined : lightOnPage(lights);
-  const own = lit ?? figures.map(placeOf).find(Boolean);
-  return own ?? (matchMedia(NARROW).matches ? figureOfPage() : undefined); // a page that is wide begins with its figure
+  const own = lit ?? names.map(placeOf).find(Boolean);
+  if (own || !matchMedia(NARROW).matches) return own; // a page that is wide begins with its figure
+  const large = largeOf(figures().filter(area));
+  return large && (rootIn(large) ?? large);
 }
 
 // A figure that is higher than there is room for is seen from its canvas on.

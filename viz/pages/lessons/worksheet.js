@@ -2,6 +2,7 @@
 // Figures are drawn by the application itself, each from its state in a frame that nobody sees, and taken from there as SVG.
 
 import { element, ending, labelled, newRoot, write } from "../../web/elements.js";
+import { largeOf } from "../../web/figures.js";
 import { FILES } from "../../web/plot.js";
 import { paragraph, prose } from "../../web/prose.js";
 
@@ -22,8 +23,7 @@ function figureIn(inside, window, name) {
   const all = [...views];
   const named = name ? all.filter(([key]) => key.startsWith(name)).sort(([one], [other]) => one.length - other.length).slice(0, 1) : [];
   const roots = (named.length ? named : all).flatMap(([, { parent }]) => [...parent.querySelectorAll(".vitrine")]).filter((root) => root.shown && (root.width || root.offsetWidth) && (root.files ?? FILES).SVG && root.canvas);
-  const large = roots.filter((root) => root.shown.header?.large);
-  return (large.length ? large : roots).sort((one, other) => other.offsetWidth * other.offsetHeight - one.offsetWidth * one.offsetHeight)[0];
+  return largeOf(roots);
 }
 
 // SVG of a figure as it is in a place of this width.

@@ -1,6 +1,6 @@
 // Figures of the page: which of its containers are one, which of them is meant.
 
-import { bus } from "../web/bus.js";
+import { bus } from "./bus.js";
 
 const NEVER = new Set([ // components that are no figure
   "field", "bar", "lead", "strip", "muted", "menu_of_page", "lesson_acts", "progress_bar", "class_strip", "class_bars", "figure",
@@ -53,13 +53,16 @@ export const namedFigure = () => {
   return bus.lesson?.figures.map((key) => here.find((each) => keyOf(each).startsWith(key))).find(Boolean);
 };
 
-// The figure that a page is about: the one that a lesson names, its large one, else the one that takes most room.
-export const mainFigure = () => {
-  const named = namedFigure();
-  if (named) return named;
-  const all = figures().sort((one, other) => area(other) - area(one));
-  return all.find((each) => rootIn(each)?.shown?.header?.large) ?? all[0];
-};
+// The large one of these figures, or of their roots, else the one that takes most room.
+/** @param {any[]} these @returns {any} */
+export function largeOf(these) {
+  const all = [...these].sort((one, other) => area(other) - area(one));
+  return all.find((each) => (each.shown ?? rootIn(each)?.shown)?.header?.large) ?? all[0];
+}
+
+// The figure that a page is about: the one that a lesson names, else its large one.
+/** @returns {HTMLElement | undefined} */
+export const mainFigure = () => namedFigure() ?? largeOf(figures());
 
 // How far a figure is above or below the middle of the window; 0 where it is there.
 /** @param {HTMLElement} figure */
