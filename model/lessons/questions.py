@@ -51,10 +51,9 @@ class Question:
     which head of a kind has the largest metric `of`, or the smallest; "cell": the largest weight of a head; "expert":
     which expert of a layer of `stack` has the largest weight for a token; "step": the first step of the training at
     which `of` is below `value`, or, of "right", not below; "search": whether a search of width `beam` ends with another
-    text than greedy decoding. change: "unscaled",
-    "shuffled", or changes as in an address. base: changes of the step itself: `change` is asked beside
-    these, whatever the reader has changed.
-    hints: a nudge and a suggestion; the third is the answer.
+    text than greedy decoding. change: "unscaled", "shuffled", or changes as in an address. base: changes of the step
+    itself: `change` is asked beside these, whatever the reader has changed. hints: a nudge and a suggestion; the third
+    is the answer.
     """
 
     kind: str

@@ -18,7 +18,6 @@ from viz.figures.figure import Figure
 class Heatmap(Figure):
     """Values (row, column) large, with labels and a colour bar.
 
-    _: KW_ONLY
     scale: of the values; differences from the pin get one of their own. visible: False on masked cells, 2 on those
     that a threshold hides. tokens: {side, labels, places}, where cells are tokens. block: numbers of tokens that a
     row and a column stand for, if not 1. highest, wanted: CSS pixels of all rows together, where those are thin, or

@@ -44,7 +44,6 @@ class Panel:
 class Panels(Figure):
     """Small matrices side by side.
 
-    _: KW_ONLY
     large: it is the page's large figure, and no higher than the window lets it be. slot: least width of a panel, cell:
     largest of a cell, in CSS pixels. cells: titles of the table's columns for row, column, value and masked, where a
     panel's axes do not say them.

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def base_of(place: CheckpointEntry, here: Sequence[CheckpointEntry], hints: str = "") -> Path | None:
     """The folder of an adapter's base; None: it is no adapter, or one that is not merged.
 
-    here: everything that can be looked at. told: a text of `LoadHints`, which may name the base.
+    here: everything that can be looked at. hints: a text of `LoadHints`, which may name the base.
 
     Raises:
         ValueError: an `AdapterBaseError` that names the base: it is not here.

@@ -158,8 +158,8 @@ def open_place(
 ) -> TextModel:
     """The model of a checkpoint; sessions share it, but for what one of them has opened.
 
-    precision: by its name; by default what VITRINE_DTYPE says. told: what tensors do not tell, a text of `LoadHints`.
-    base: the folder of the model that an adapter changes.
+    precision: by its name; by default what VITRINE_DTYPE says. hints: what tensors do not tell, a text of
+    `LoadHints`. base: the folder of the model that an adapter changes.
 
     Raises:
         ValueError: it is damaged, no model, does not fit, or VITRINE_DEVICE or VITRINE_DTYPE is wrong.

@@ -35,7 +35,7 @@ class WhatIf:
     refused: str = ""
     _made: tuple[AttentionChange, ...] = ()
     _trace: Trace | None = None
-    _aside: tuple[AttentionChange, ...] = ()  # changes that `_lens` cannot make, until another model is shown
+    _aside: tuple[AttentionChange, ...] = ()  # changes that `_model` cannot make, until another one is shown
     _why: str = ""
     _model: TextModel | None = None
 

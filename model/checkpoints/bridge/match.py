@@ -491,7 +491,8 @@ def parallel(layer: Event, sublayers: list[Sublayer]) -> tuple[Event, Event] | N
 class Trial:
     """One placement of the norms, "pre" or "post", tried on a layer.
 
-    kept: name of the sublayer, name of the part, call, and its side. written: the call that gave each block's addend.
+    captures: name of the sublayer, name of the part, call, and its side. written: the call that gave each block its
+    addend.
     """
 
     def __init__(self, layer: Event, inside: list[Event], norms: list[Event], placement: str) -> None:

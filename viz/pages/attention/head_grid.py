@@ -200,7 +200,7 @@ def states(head_maps: HeadMaps, thumbnails: Thumbnails) -> NDArray[np.uint8]:
 
 
 def faint(head_maps: HeadMaps, cells: NDArray[np.float32]) -> bool:
-    """True if the thumbnails (head, row, column) of a long text look empty on the scale from 0 to 1."""
+    """True if the thumbnails (head, row, column) look empty on the scale from 0 to 1, as those of a long text do."""
     weights = head_maps.wish.scale == "one" and head_maps.wish.quantity == "weight" and not head_maps.differing
     return weights and bool(cells.size) and float(cells.max(axis=-1).mean()) < FAINT
 

@@ -190,7 +190,7 @@ def large_image(
 ) -> tuple[HeadImage | None, str]:
     """The chosen head or the combination of these, or a sentence while that is computed.
 
-    found: what a long text has so far; None: the text is not long.
+    job_values: what a long text has so far; None: the text is not long.
     """
     if job_values is None:
         return large(head_maps, chosen, listed), ""
@@ -240,7 +240,7 @@ class Closely:
 
 
 def query_closely(head_maps: HeadMaps, chosen: Selection, place: DeltaGenerator, beside: DeltaGenerator) -> Closely:
-    """The chosen query step by step, and its vectors, under the large figure."""
+    """The chosen query step by step, and beside it, under the large figure, its vectors."""
     staged, lacking = unless_absent(partial(steps_view, head_maps, chosen))
     if staged is None:
         return Closely([], lacking)
