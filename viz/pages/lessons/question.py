@@ -262,18 +262,8 @@ def _numbers(question: Question, answer: Answer, words: str, guess: float | None
     if not answer.options:
         value = f"{answer.measures[0]:,.0f}" if question.counts else significant(answer.measures[0])
         return in_turn(words, _("It is {value}.").format(value=value))
-    if question.kind == "search":
-        greedy, searched = map(token_code, answer.texts)
-        if answer.texts[0] == answer.texts[1]:
-            return in_turn(words, _("Both write {text}").format(text=greedy))
-        both = _("Greedy decoding writes {greedy}, the search {searched}")
-        return in_turn(words, both.format(greedy=greedy, searched=searched))
-    if question.of == "translation":
-        before, after = map(token_code, answer.texts)
-        if answer.texts[0] == answer.texts[1]:
-            return in_turn(words, _("With the change as without it the model writes {text}").format(text=before))
-        both = _("Without the change the model writes {before}, with it {after}")
-        return in_turn(words, both.format(before=before, after=after))
+    if question.kind == "search" or question.of == "translation":
+        return in_turn(words, _texts(question, *answer.texts))
     if question.kind == "change":
         first, second = alike(answer.measures)
         return in_turn(words, _("It was {before} and becomes {after}.").format(before=first, after=second))
@@ -288,6 +278,18 @@ def _with_number(option: str, number: str) -> str:
     if isinstance(option, Message):
         return literal(in_language(labelled(option, number)).replace(" ", KEPT_SPACE))
     return f"{token_code(option)}\N{WORD JOINER}{KEPT_SPACE}{number}"
+
+
+def _texts(question: Question, first: str, second: str) -> str:
+    """The two texts that the model writes, or that they are one."""
+    if question.kind == "search":
+        one, two = _("Both write {text}"), _("Greedy decoding writes {first}, the search {second}")
+    else:
+        one = _("With the change as without it the model writes {text}")
+        two = _("Without the change the model writes {first}, with it {second}")
+    if first == second:
+        return one.format(text=token_code(first))
+    return two.format(first=token_code(first), second=token_code(second))
 
 
 def alike(values: Sequence[float]) -> list[str]:
