@@ -230,11 +230,6 @@ def output_changes(now: Trace, before: Trace, kind: AttentionKind) -> Float[Tens
     return torch.stack([(now[path].float() - before[path].float()).norm(dim=-1) for path in paths])
 
 
-def prediction_changes(now: Trace, before: Trace) -> Float[Tensor, position]:
-    """KL(p′ ‖ p) of the predictions at every position, in nats."""
-    return divergence(now["output.logits"], before["output.logits"])
-
-
 def divergence(
     now: Float[Tensor, "position vocabulary"], before: Float[Tensor, "position vocabulary"]
 ) -> Float[Tensor, position]:

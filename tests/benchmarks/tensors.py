@@ -21,11 +21,10 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from model.analysis.weights.spectra import all_singular_values
 from model.analysis.weights.statistics import BINS
 from model.checkpoints.tensors import tensor_table
 from tests.benchmarks import results
-from tests.model.tensor_files import all_statistics
+from tests.model.tensor_files import all_spectra, all_statistics
 
 D_MODEL, LAYERS, VOCABULARY, LENGTH = 768, 12, 50257, 1024
 Work = Callable[[], object]
@@ -88,7 +87,7 @@ def comparisons(folder: Path, tensors: dict[str, Tensor]) -> list[Comparison]:
         Comparison(listing, read_all, read, lambda: tensor_table(safe), ""),
         Comparison("listing .pt", "torch.load", load, lambda: tensor_table(pickled), "≥ 8"),
         Comparison("statistics", "mean, std, aminmax, histc", loop, lambda: all_statistics(infos), "≥ 5"),
-        Comparison("singular values", "svdvals", svd, lambda: list(all_singular_values(infos)), "≥ 3.5", long=True),
+        Comparison("singular values", "svdvals", svd, lambda: all_spectra(infos), "≥ 3.5", long=True),
     ]
 
 

@@ -3,6 +3,7 @@
 import json
 import struct
 
+from model.analysis.weights.spectra import has_spectrum, spectrum
 from model.analysis.weights.statistics import first_of_places, readable, statistics
 
 
@@ -16,3 +17,8 @@ def raw_safetensors(path, header, data=b"", length=None):
 def all_statistics(infos):
     """Each place of the file once, with what its values measure."""
     return [(info, statistics(info.load())) for info in first_of_places(infos) if readable(info)]
+
+
+def all_spectra(infos):
+    """Each place of the file once that has singular values, with them."""
+    return [(info, spectrum(info)) for info in first_of_places(infos) if has_spectrum(info)]

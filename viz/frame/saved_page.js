@@ -3,7 +3,7 @@
 
 import { bus } from "../web/bus.js";
 
-const BLOCKED = ":host { --saved: 1; } canvas, button { cursor: default !important; } .head, .chip, .reel > button, .controls .step { cursor: pointer !important; }"
+const BLOCKED = "canvas, button { cursor: default !important; } .head, .chip, .reel > button, .controls .step { cursor: pointer !important; }"
   + " button:disabled { pointer-events: none; } .go, .legend > button, .pin .act, .what-is-pinned .act, .pieces .act, .changed .act, .fold, .controls .keys, .offer { display: none !important; }";
 /** @type {Record<string, string>} */
 const USES = { // buttons that do something here, by the component

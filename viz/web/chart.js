@@ -277,7 +277,7 @@ function drawChart(pen, place, { header, lit = {}, pointed = {}, chosen = -1 }) 
 
 // Number of a point on an axis of tokens, where a series may begin behind the first one; else its number in its series.
 /** @param {ShownChartHeader} header @param {ShownSeries} series @param {number} index */
-export const placeOf = ({ x }, { xs }, index) => (x.labels ? xs[index] : index);
+const placeOf = ({ x }, { xs }, index) => (x.labels ? xs[index] : index);
 
 // For each series its point nearest to the pointer: by place on the axis, dots by distance on the plane.
 /** @param {PlotRoot<ChartPlace, ShownChart>} root @param {Pointed} event */

@@ -10,9 +10,7 @@ OpenBLAS takes 30 ms for a G of 768 columns where torch's MKL takes 50 (measured
 from __future__ import annotations
 
 import math
-import os
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cache
@@ -23,9 +21,8 @@ from jaxtyping import Float
 from threadpoolctl import ThreadpoolController
 from torch import Tensor
 
-from model.analysis.weights.statistics import first_of_places, readable
+from model.analysis.weights.statistics import readable
 from model.checkpoints.tensors import TensorInfo
-from model.runtime.device import compute_alone
 from model.runtime.file_pages import in_turn
 from model.runtime.memory import ledger
 
@@ -33,7 +30,6 @@ LEAST, EIGHTH = 5e-4, 0.02  # eigenvalues, as shares of the largest, from which 
 PIECE = 1 << 20  # elements that are converted and multiplied together
 VALUES, VECTORS = 3, 5  # numbers in float64 for each two columns: G, its copies, the vectors and the work of LAPACK
 ORDINARY = 1e-9, 1e9  # largest elements whose squares, and sums of them, float32 holds
-TOGETHER = 2  # matrices at a time, each on one core: a second one gains little for the eigenvalues of one matrix
 
 
 @dataclass(frozen=True)
@@ -50,21 +46,6 @@ def has_spectrum(info: TensorInfo) -> bool:
     return (
         readable(info) and getattr(torch, info.values).is_floating_point and len(info.shape) > 1 and info.elements > 0
     )
-
-
-def all_singular_values(infos: Sequence[TensorInfo]) -> Iterator[tuple[TensorInfo, Float[Tensor, " count"]]]:
-    """Singular values of each place of the file that has a spectrum, in order; none of a tensor that is not finite.
-
-    Threads of one core each compute `TOGETHER` at a time.
-    """
-    chosen = [info for info in first_of_places(infos) if has_spectrum(info)]
-    with ThreadPoolExecutor(min(TOGETHER, os.cpu_count() or 1), initializer=compute_alone) as pool:
-        values = pool.map(spectrum, chosen)
-        try:
-            for info in chosen:
-                yield info, next(values)
-        finally:
-            pool.shutdown(cancel_futures=True)  # a caller that stops early waits only for those that have begun
 
 
 def as_matrix(tensor: Float[Tensor, "*shape"]) -> Float[Tensor, "rows columns"]:
@@ -188,7 +169,7 @@ def _eigenvalues(gram: Float[Tensor, "column column"]) -> Float[Tensor, " column
 
 @cache
 def _keep_numpy_on_one_core() -> None:
-    """Limit numpy to one core in this process: two matrices at a time, on several cores each, would wait."""
+    """Limit numpy to one core in this process: the matrices of two visitors, on several cores each, would wait."""
     ThreadpoolController().select(internal_api="openblas").limit(limits=1)
 
 

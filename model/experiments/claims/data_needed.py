@@ -183,17 +183,17 @@ def trainer_of(task: str, make: Make, size: int, seed: int, rate: float, request
     return Trainer(network, train, test, settings)
 
 
-def pairs_needed(sizes: Sequence[int], accuracies: Sequence[float], level: float = LEVEL) -> float | None:
+def pairs_needed(sizes: Sequence[int], accuracies: Sequence[float]) -> float | None:
     """Number of pairs for an accuracy, between two sizes on a logarithmic axis; None: not even the most are enough.
 
     Where the fewest are enough, it is their number.
     """
     points = list(zip(sizes, accuracies, strict=True))
-    if points and points[0][1] >= level:
+    if points and points[0][1] >= LEVEL:
         return float(points[0][0])
     for (fewer, below), (more, beyond) in pairwise(points):
-        if below < level <= beyond:
-            return float(fewer * (more / fewer) ** ((level - below) / (beyond - below)))
+        if below < LEVEL <= beyond:
+            return float(fewer * (more / fewer) ** ((LEVEL - below) / (beyond - below)))
     return None
 
 

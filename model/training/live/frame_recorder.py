@@ -299,13 +299,12 @@ def _by_rule(task: str, source: str) -> str | None:
     return None
 
 
-def probe_of(model: TextModel, source: str, target: str = "", task: str = "") -> Probe:
-    """Probe of a source and a target, which models with one stack have not.
-
-    An empty target becomes the answer by the rule of `task`, else what the model generates now.
+def probe_of(model: TextModel, source: str, task: str = "") -> Probe:
+    """Probe of a source and its target, which models with one stack have not: the answer by the rule of `task`, else
+    what the model generates now.
     """
     tokens = model.source_tokens(source)
     if not isinstance(model, Translator):
         return Probe(tokens)
-    target = target or _by_rule(task, source) or ""
+    target = _by_rule(task, source)
     return Probe(tokens, model.target_tokens(target) if target else model.trace_generated(tokens)[1])

@@ -93,7 +93,7 @@ def analyses(model: TextModel, trace: Trace, before: Trace) -> dict[str, Callabl
         "blocks": lambda: len(blocks.blocks(trace)),
         "effects": lambda: comparison.weight_changes(trace, trace, kinds[0]),
         "outputs": lambda: comparison.output_changes(trace, trace, kinds[0]),
-        "divergence": lambda: comparison.prediction_changes(trace, trace),
+        "divergence": lambda: comparison.divergence(logits, logits),
         "difference": lambda: [beside.difference(name) for name in trace.names()],
         "pinned attention": lambda: beside.attention(kinds[0]),
         "changes": lambda: beside.changes,

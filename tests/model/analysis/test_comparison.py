@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 from torch.testing import assert_close
 
-from model.analysis.comparison import Comparison, align, output_changes, prediction_changes, weight_changes
+from model.analysis.comparison import Comparison, align, divergence, output_changes, weight_changes
 from model.capture.interventions import Causal, Cells
 from tests.model.elsewhere import model_of
 from tests.model.examples import network, traced
@@ -144,8 +144,9 @@ def test_effects_of_a_change_are_those_of_the_definitions():
     assert_close(output_changes(now, before, "cross")[1], torch.linalg.vector_norm(outputs[0] - outputs[1], dim=-1))
     logits = [trace["output.logits"].log_softmax(dim=-1) for trace in (now, before)]
     expected = F.kl_div(logits[0], logits[1], reduction="none", log_target=True).sum(dim=-1)
-    assert_close(prediction_changes(now, before), expected.double(), rtol=1e-4, atol=1e-6)
-    assert (prediction_changes(now, now) == 0).all()
+    logits = now["output.logits"]
+    assert_close(divergence(logits, before["output.logits"]), expected.double(), rtol=1e-4, atol=1e-6)
+    assert (divergence(logits, logits) == 0).all()
     for kind in ("encoder", "decoder", "cross"):
         assert (weight_changes(now, now, kind) == 0).all()
         assert (output_changes(now, now, kind) == 0).all()

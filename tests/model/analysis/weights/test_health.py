@@ -11,11 +11,10 @@ from torch import nn
 
 from model.analysis.weights import health
 from model.analysis.weights.health import KINDS, Finding
-from model.analysis.weights.spectra import all_singular_values
 from model.checkpoints.tensors import tensor_table
 from tests.model.analysis.weights.test_statistics import info
 from tests.model.examples import network
-from tests.model.tensor_files import all_statistics, raw_safetensors
+from tests.model.tensor_files import all_spectra, all_statistics, raw_safetensors
 
 Tensors = dict[str, torch.Tensor]
 HIDDEN, OUTPUT = "layers.0.feed_forward.hidden.weight", "layers.0.feed_forward.output.weight"
@@ -37,7 +36,7 @@ def sound() -> Tensors:
 def findings_of(tensors: Tensors, tied: dict[str, str] | None = None, spectra: bool = True) -> list[Finding]:
     infos = [info(name, tensor, (tied or {}).get(name, "")) for name, tensor in tensors.items()]
     measured = {each.place: values for each, values in all_statistics(infos)}
-    singular = {each.place: values for each, values in all_singular_values(infos)} if spectra else {}
+    singular = {each.place: values for each, values in all_spectra(infos)} if spectra else {}
     return health.health(infos, measured, singular)
 
 

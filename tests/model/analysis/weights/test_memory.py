@@ -10,16 +10,15 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from model.analysis.weights.spectra import all_singular_values
 from model.checkpoints.tensors import tensor_table
 from model.runtime.file_pages import PIECE
-from tests.model.tensor_files import all_statistics
+from tests.model.tensor_files import all_spectra, all_statistics
 from tests.resident import forget_peak, highest_resident
 
 LARGEST, OTHERS = (12288, 640), 7  # 31 MB in float32, and others of 4.9 MB: 66 MB in all
 READERS = {
     "statistics": all_statistics,
-    "singular values": lambda infos: list(all_singular_values(infos)),
+    "singular values": all_spectra,
     "copies": lambda infos: [info.load().clone() for info in infos],
 }
 

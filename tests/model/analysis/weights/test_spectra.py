@@ -9,6 +9,7 @@ import torch
 
 from model.analysis.weights import spectra
 from tests.model.analysis.weights.test_statistics import info
+from tests.model.tensor_files import all_spectra
 
 
 def decaying(rows: int, columns: int, least: float) -> torch.Tensor:
@@ -103,13 +104,8 @@ def test_matrices_of_a_file_once_and_in_order():
     broken = torch.tensor([[1.0, torch.nan]])
     infos = [info("big", big), info("vector", torch.ones(3)), info("counts", torch.ones(2, 2, dtype=torch.int64))]
     infos += [info("small", small), info("tied", big, place="big"), info("broken", broken)]
-    found = list(spectra.all_singular_values(infos))
+    found = all_spectra(infos)
     assert [each.name for each, _values in found] == ["big", "small", "broken"]
     for (_info, values), matrix in zip(found, (big, small), strict=False):
         torch.testing.assert_close(values, torch.linalg.svdvals(matrix.double()), rtol=1e-6, atol=0)
     assert not len(found[2][1])
-    threads = torch.get_num_threads()
-    asked = spectra.all_singular_values(infos)
-    next(asked)
-    asked.close()
-    assert torch.get_num_threads() == threads

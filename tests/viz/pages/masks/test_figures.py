@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from model.analysis.comparison import prediction_changes
+from model.analysis.comparison import divergence
 from model.analysis.masking import fills, future_change, orders, without_causal_mask
 from model.capture.interventions import intervening, read_changes
 from model.capture.trace import record
@@ -97,7 +97,7 @@ def test_changes_are_shown_and_measured(small):
         assert drawn.max() > 1e-3
     was, now = (each["output.logits"].log_softmax(-1) for each in (plain, trace))
     moved = (was.exp() * (was - now)).sum(-1)
-    place = int(prediction_changes(inputs.trace, before).argmax())
+    place = int(divergence(inputs.trace["output.logits"], before["output.logits"]).argmax())
     reference = Reference.of(inputs, before, False)
     assert reference.place(inputs.trace) == place
     assert np.allclose(predictions_chart(inputs, reference, place).series[0].ys, moved, atol=1e-6)
