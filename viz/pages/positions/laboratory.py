@@ -39,7 +39,7 @@ def section(model: TextModel, row: ChoiceRow) -> Views:
     nothing = name == "learned" and not encodings.learned_tables(as_trained(model))
     # Where there is nothing to draw, there is nothing to set.
     settings = NOTHING if nothing else controls(model, name)
-    place = st.container()
+    place, below = st.container(), st.container()
     left, right = st.columns(2, gap="medium")
     with left:
         explain("laboratory_explanation", name)
@@ -56,7 +56,7 @@ def section(model: TextModel, row: ChoiceRow) -> Views:
 
         def rest() -> None:
             verdicts, pictures = figures
-            place.text("\n".join([*verdicts, *no_pin(name)]))
+            below.text("\n".join([*verdicts, *no_pin(name)]))  # the figures are seen without scrolling
             numbered = sorted(enumerate(pictures), key=lambda each: not each[1].wide)
             beside = max(2, sum(not picture.wide for picture in pictures))
             columns: Iterator[DeltaGenerator] | None = None
