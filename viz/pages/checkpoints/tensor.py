@@ -23,7 +23,7 @@ from viz.pages.checkpoints.measuring import TensorStatistics, measured
 from viz.pages.checkpoints.subjects import REGION, Subject, model_of
 from viz.pages.checkpoints.tensor_figures import Blocks, Region, Weight, short, summary, whole
 from viz.render.view import view as figure_view
-from viz.state.session import choose, current_session
+from viz.state.session import Session, choose, current_session
 from viz.ui.parts import explanation
 
 # A key belongs to one component: the browser keeps what it has drawn under it.
@@ -204,8 +204,8 @@ def neighbours(subject: Subject, weight: Weight, place: DeltaGenerator) -> None:
     """Rows near to that of a token that is typed."""
     tokenizer = tensor_figures.tokenizer_of(weight.info, model_of(subject))
     label = _("Token, or # and a row's number") if tokenizer else _("Row")
-    key, rows = f"{ROW}_{subject.name}", weight.info.shape[0]
-    first = tensor_figures.first_row(current_session().traced[0], rows, tokenizer)
+    key, rows = f"{ROW}_{subject.name}_{weight.info.name}", weight.info.shape[0]
+    first = tensor_figures.first_row(text_on(weight.info, current_session()), rows, tokenizer)
     look: dict[str, Any] = {"width": 190, "label_visibility": "collapsed", "placeholder": label}
     place.text_input(label, first, key=key, live="250ms", max_chars=40, **look)
     try:
@@ -214,6 +214,13 @@ def neighbours(subject: Subject, weight: Weight, place: DeltaGenerator) -> None:
         st.caption(literal(translate_error(error)))
         return
     figure_view(NEAR, tensor_figures.neighbour_chart(weight, row, tokenizer))()
+
+
+def text_on(info: TensorInfo, session: Session) -> str:
+    """The shown text on the side that a table of tokens is of: an encoder's the source, any other's the target."""
+    source, target = session.traced
+    written = target or (session.generation.text if session.generation else "")
+    return source if info.name.startswith("encoder") else written or source
 
 
 def explain() -> None:

@@ -12,6 +12,7 @@ from safetensors.torch import load_file
 
 import viz.state.checkpoints
 from model.checkpoints.load import open_checkpoint
+from model.checkpoints.tensors import tensor_table
 from tests.app_reading import sent, sound
 from tests.model.checkpoints.convert.layout_references import GPT
 from tests.viz.pages.checkpoints.reading_page import MATRIX, WEIGHTS, change, columns, page
@@ -19,8 +20,10 @@ from tests.viz.small import write_small
 from viz.i18n.format import percent, significant
 from viz.pages.checkpoints.measuring import measured
 from viz.pages.checkpoints.subjects import subjects
+from viz.pages.checkpoints.tensor import text_on
 from viz.pages.checkpoints.tensor_figures import Weight, summary
 from viz.pages.checkpoints.tensors import statistics_table
+from viz.state.session import Session
 from viz.ui import parts
 
 
@@ -103,7 +106,7 @@ def test_vectors_embeddings_and_positions_have_their_own_views(here):
     _header, arrays = sent(app, "w_features")
     assert np.array_equal(arrays[1], weights["encoder.norm.weight"])
     app = page(tensor="encoder.embedding.tokens.weight")
-    app.text_input(key="w_row_small").set_value("#7").run()
+    app.text_input(key="w_row_small_encoder.embedding.tokens.weight").set_value("#7").run()
     header, (_places, cosines) = sent(sound(app), "w_near")
     rows = weights["encoder.embedding.tokens.weight"]
     expected = torch.nn.functional.cosine_similarity(rows, rows[7], dim=-1).sort(descending=True)
@@ -112,6 +115,17 @@ def test_vectors_embeddings_and_positions_have_their_own_views(here):
     name = next(name for name in weights if "encoder" in name and "position" in name)
     _header, (products, _visible) = sent(page(tensor=name), "w_positions")
     assert np.allclose(products, weights[name] @ weights[name].T, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("side", "target", "text"), [("encoder", "红", "red"), ("decoder", "红", "红"), ("decoder", "", "red")]
+)
+def test_a_table_of_tokens_begins_at_the_text_of_its_own_side(here, side, target, text):
+    session = Session()
+    session.traced = ("red", target)
+    table = tensor_table(write_small(here / "small"))
+    (info,) = [each for each in table if each.name == f"{side}.embedding.tokens.weight"]
+    assert text_on(info, session) == text
 
 
 def test_heads_are_measured_and_lead_to_the_attention_page(here):
