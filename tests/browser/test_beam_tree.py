@@ -112,7 +112,8 @@ COVERED = """() => {
 def test_its_button_leads_on_by_whole_columns_and_covers_no_number(tree):
     on, frame = tree.locator(".onward"), tree.locator(".scroll")
     assert tree.evaluate(COVERED) == 0
-    left = 0
+    left = frame.evaluate("(frame) => frame.scrollLeft")
+    assert left == 0
     while on.is_visible():
         on.click()
         tree.wait_for_function("(left) => document.querySelector('.scroll').scrollLeft > left + 60", arg=left)

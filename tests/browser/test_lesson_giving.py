@@ -139,6 +139,12 @@ def test_on_a_phone_a_question_for_a_head_has_all_heads_in_sight_also_after_pres
             expect(page.locator(f"{PANEL} .st-key-lesson_{key}").first).to_be_in_viewport(ratio=1)
     expect(page.locator(".lesson_acts .present")).to_be_hidden()
     page.locator(".lesson_acts .more").click()
+    for scrolled in (0, 90):  # the head is below what More opens, not over it
+        page.locator(PANEL).evaluate("(panel, top) => panel.scrollTo(0, top)", scrolled)
+        worksheet, head = (
+            page.locator(each).bounding_box() for each in (".lesson_acts .worksheet", f"{PANEL} .st-key-lesson_head")
+        )
+        assert worksheet["y"] + worksheet["height"] <= head["y"] + 8
     page.locator(".lesson_acts .present").click()
     expect(page.locator(f"{TEXT} .question")).to_be_visible()
     figure, text, bar = (page.locator(each).bounding_box() for each in (SHOWN, TEXT, ".presenting_bar"))

@@ -142,8 +142,8 @@ def test_on_a_phone_figures_follow_in_the_order_of_the_screen_and_leave_no_gap(v
     page.locator(".presenting_bar .next").click()
     table = page.locator(SHOWN).locator(".stages table")  # its numbers are larger than on the page
     type_size = "(each) => parseFloat(getComputedStyle(each).fontSize) * each.currentCSSZoom"
-    eventually(page, lambda: table.evaluate(type_size) >= 15)
-    assert page.locator(SHOWN).locator(".scroll").evaluate("(scroll) => scroll.scrollWidth <= scroll.clientWidth + 1")
+    whole = "(each) => each.closest('.scroll').scrollWidth <= each.closest('.scroll').clientWidth + 1"
+    eventually(page, lambda: table.evaluate(type_size) >= 14.5 and table.evaluate(whole))
     page.locator(".presenting_bar .end").click()
     expect(page.locator(".presenting_bar")).to_have_count(0)
     stands_still(page)

@@ -228,6 +228,7 @@ interface TextStyle {
   align?: "left" | "center" | "right";
   turn?: number;
   marked?: boolean;
+  room?: number; // height of the row of a marked label: its mark is no higher
   strong?: boolean;
   token?: boolean;
   colour?: string;

@@ -260,7 +260,7 @@ function drawLabels(pen, place, panel, lit, pointed) {
   names.rows.forEach((/** @type {string} */ name, /** @type {number} */ row) => {
     const marked = (here && row === pointed.row) || isLit(rows, row, lit);
     if (row % every[0] && !marked) return;
-    pen.text(name, left - 8, top + (row + 0.5) * high, { align: "right", marked, strong: row === panel.chosen, token: !rows.prose });
+    pen.text(name, left - 8, top + (row + 0.5) * high, { align: "right", marked, room: high, strong: row === panel.chosen, token: !rows.prose });
   });
   if (rows.title && names.rows.length * high > place.measure(rows.title)) pen.text(rows.title, place.from + 7, top + (names.rows.length * high) / 2, { align: "center", turn: -90 });
 }

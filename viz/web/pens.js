@@ -120,7 +120,7 @@ export function canvasPen(context, ratio, look) {
     context.fillRect(x, y, width, height);
   };
   /** @param {string} words @param {number} x @param {number} y @param {TextStyle} style */
-  const text = (words, x, y, { align = "left", turn = 0, marked, strong, token, colour, faint, size = FONT }) => {
+  const text = (words, x, y, { align = "left", turn = 0, marked, room = FONT + 4, strong, token, colour, faint, size = FONT }) => {
     context.save();
     context.translate(x, y);
     context.rotate((turn * Math.PI) / 180);
@@ -128,7 +128,8 @@ export function canvasPen(context, ratio, look) {
     context.textAlign = align;
     if (marked) {
       const width = context.measureText(words).width;
-      box({ left: -3, center: -width / 2 - 3, right: -width - 3 }[align], -FONT / 2 - 2, width + 6, FONT + 4, look.mark);
+      const high = Math.min(FONT + 4, room);
+      box({ left: -3, center: -width / 2 - 3, right: -width - 3 }[align], -high / 2, width + 6, high, look.mark);
     }
     context.globalAlpha = faint ? 0.72 : 1;
     context.fillStyle = marked ? look.background : (colour ? (look[colour] ?? colour) : look.colour);

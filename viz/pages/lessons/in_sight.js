@@ -47,7 +47,7 @@ function scrollTo(figure, main, text) {
   main.scrollTop += (height <= room ? top : canvas) - above - AIR;
 }
 
-const FIRST_ANSWERS = 96; // pixels below a question's words: a row of answers, and that more follow
+const FIRST_ANSWERS = 80; // pixels below a question's words: a row of answers, and that more follow
 const REST = 40; // pixels of a question that are shown with the others: less is no row of answers
 
 // How much of the window's height the text covers: figures leave room for it. And what stays in sight while it scrolls.
@@ -66,8 +66,10 @@ export function measureText() {
 // Heights that strip.css needs: of the line that folds the text, and of the question as far as it goes on below what is seen of it.
 /** @param {HTMLElement} panel */
 function measureParts(panel) {
-  const heightOf = (/** @type {string} */ place) => /** @type {HTMLElement | null} */ (panel.querySelector(place))?.offsetHeight ?? 0;
-  const [acts, steps, question, words] = [".st-key-lesson_acts", ".st-key-lesson_steps", ".st-key-lesson_question", ".st-key-lesson_question .stMarkdown"].map(heightOf);
+  const partOf = (/** @type {Element | null | undefined} */ node) => [...panel.children].find((part) => part.contains(node ?? null));
+  const heightOf = (/** @type {string} */ key) => partOf(panel.querySelector(`.st-key-lesson_${key}`))?.getBoundingClientRect().height ?? 0;
+  const [acts, steps, question] = ["acts", "steps", "question"].map(heightOf);
+  const words = panel.querySelector(".st-key-lesson_question .stMarkdown")?.getBoundingClientRect().height ?? 0;
   const seen = words + FIRST_ANSWERS + REST < question ? words + FIRST_ANSWERS : question;
   panel.style.setProperty("--lesson-acts", `${acts}px`);
   panel.style.setProperty("--lesson-question", `${steps - question + seen}px`);

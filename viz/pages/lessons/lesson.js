@@ -28,7 +28,10 @@ function build(parentElement) {
   root.fold = button(root, "fold", () => foldText(root, !document.documentElement.toggleAttribute("data-lesson-folded")));
   // Of a phone, where the header is folded, and there is room for few buttons.
   root.header = button(root, "header", () => bus.dispatchEvent(new Event("header")));
-  root.more = button(root, "more", () => root.more.setAttribute("aria-expanded", root.classList.toggle("all")));
+  root.more = button(root, "more", () => {
+    root.more.setAttribute("aria-expanded", root.classList.toggle("all"));
+    measureText();
+  });
   root.more.setAttribute("aria-expanded", false);
   root.present = button(root, "present", () => bus.dispatchEvent(new Event("present")));
   root.notes = button(root, "notes", () => window.open(linkHere({ notes: "1" }), "vitrine_notes", "width=900,height=760"));

@@ -73,7 +73,7 @@ const lengthOf = (wide, steps, between) => (steps - 1) * (wide + between) + wide
 /** @param {number} wide @param {number} steps @param {number} seen @param {number} between */
 function columnOf(wide, steps, seen, between) {
   const room = seen - FADES - 8;
-  const whole = Math.floor((room + between) / (wide + between));
+  const whole = Math.floor((room + STACKED.between) / (wide + STACKED.between));
   return whole > 1 && lengthOf(wide, steps, between) > seen ? Math.floor((room - wide) / (whole - 1)) : wide + between;
 }
 
@@ -150,7 +150,8 @@ function showNodes(root) {
   const rows = Math.max(0, ...nodes.slice(1).map((/** @type {NodeHeader} */ { row }) => row + 1));
   root.plane.style.width = `${(steps - 1) * column + wide + 8}px`;
   root.plane.style.height = `${rows * rowHigh + 4}px`;
-  root.first.style.width = root.scroll.style.scrollPaddingLeft = `${wide + 8}px`;
+  root.first.style.width = `${wide + 8}px`;
+  root.scroll.style.scrollPaddingLeft = `${column + 4}px`; // the column behind the first rests where it began
 }
 
 /** @param {any} root */
