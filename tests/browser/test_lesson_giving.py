@@ -152,3 +152,15 @@ def test_on_a_phone_a_question_for_a_head_has_all_heads_in_sight_also_after_pres
     assert text["y"] + text["height"] <= bar["y"] + 1
     page.locator(".presenting_bar .end").click()
     page.wait_for_function(IN_SIGHT)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["causal-mask", "padding", "kv-cache"])
+def test_a_worksheet_is_one_page_and_its_answers_another(visit, name):
+    """Of those with figures that stand wide."""
+    visited = visit()
+    page = visited.page
+    page.goto(f"{visited.url}/lessons?lesson={name}&worksheet=1")
+    expect(page.locator(".worksheet[data-ready] img")).to_have_count(3)
+    printed = page.pdf(prefer_css_page_size=True)
+    assert len(re.findall(rb"/Type\s*/Page\b", printed)) == 2
