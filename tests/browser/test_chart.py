@@ -120,12 +120,13 @@ def test_the_pointer_reads_every_series_and_lights_the_token(page):
 def test_a_series_that_begins_behind_the_first_token_is_named_and_clicked_by_its_own(page):
     """Losses: the first token has none."""
     line = {"name": "loss", "colour": BLUE, "xs": [1, 2], "ys": [0.25, 0.5]}
-    Shown(page, [line], x={"title": "token", "labels": ["<s>", "red", "</s>"], "side": "target"}, chosen=1)
+    axis = {"title": "token", "labels": ["<s>", "red", "</s>"], "side": "target"}
+    Shown(page, [line], x=axis, y={"title": "loss (nats)"}, chosen=1)
     box = page.locator("canvas").bounding_box()
     last = box["x"] + box["width"] - 90, box["y"] + 120
     page.mouse.move(*last)
     expect(page.locator(".tip .pair")).to_have_text("</s>")
-    expect(page.locator(".tip")).to_contain_text("0.5")
+    expect(page.locator(".tip")).to_contain_text("loss (nats) 0.5")
     assert page.evaluate("window.hovered.at(-1)") == ["target", 2]
     page.mouse.click(*last)
     chosen = "window.rows.map(([name, place]) => [name, place.index]).at(-1)"

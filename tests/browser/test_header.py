@@ -56,6 +56,11 @@ def test_the_header_is_low_lower_when_scrolled_and_folded_beside_the_text(visit)
     expect(page.locator(".brief")).to_be_visible()
     eventually(page, lambda: shown_height(page) == pytest.approx(48, abs=1))
     assert not source(page).is_visible()
+    page.locator(".lead .sentence").click()
+    page.keyboard.press("ArrowDown")  # scrolls the page, which has the keys now, and draws nothing around it
+    eventually(page, lambda: page.evaluate(f"{MAIN}.matches(':focus-visible')"))
+    shadow = f"getComputedStyle({MAIN}, '::before').boxShadow"
+    eventually(page, lambda: page.evaluate(shadow) == "none")
 
 
 @pytest.mark.parametrize(("width", "height"), [(1366, 650), (1280, 720)])

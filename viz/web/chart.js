@@ -309,11 +309,12 @@ function pointChart(root, event) {
   paintSoon(root);
   if (!first) return showTip(root);
   const { series, index } = first;
-  const title = series.labels?.[index] ?? header.x.labels?.[at] ?? `${header.x.title} ${precise(series.xs[index])}`;
+  const title = series.labels?.[index] ?? header.x.labels?.[at] ?? `${header.x.title} ${precise(series.xs[index])}`.trim();
   const inOrder = found.slice(0, 12).sort((a, b) => header.series.indexOf(a.series) - header.series.indexOf(b.series)); // of the legend
   const rows = inOrder.map(({ series: { name, xs, ys, mark }, index: point }) => {
     const own = mark === "dots" ? `${header.x.title} ${precise(xs[point])}, ${header.y.title} ` : "";
-    return element("div", "", `${header.series.length > 1 ? `${name}: ` : ""}${own}${precise(ys[point])}`);
+    const what = header.series.length > 1 ? `${name}: ${own}` : own || `${header.y.title} `;
+    return element("div", "", `${what}${precise(ys[point])}`.trim());
   });
   showTip(root, [element("div", "pair", title), ...rows], first.x + 12, first.y);
 }
