@@ -120,7 +120,7 @@ def test_the_pointer_reads_every_series_and_lights_the_token(page):
 def test_a_series_that_begins_behind_the_first_token_is_named_and_clicked_by_its_own(page):
     """Losses: the first token has none."""
     line = {"name": "loss", "colour": BLUE, "xs": [1, 2], "ys": [0.25, 0.5]}
-    axis = {"title": "token", "labels": ["<s>", "red", "</s>"], "side": "target"}
+    axis = {"title": "token", "labels": ["<s>", "▁red", "</s>"], "side": "target"}
     Shown(page, [line], x=axis, y={"title": "loss (nats)"}, chosen=1)
     box = page.locator("canvas").bounding_box()
     last = box["x"] + box["width"] - 90, box["y"] + 120
@@ -135,7 +135,7 @@ def test_a_series_that_begins_behind_the_first_token_is_named_and_clicked_by_its
     page.get_by_role("button", name="Download").focus()
     page.keyboard.press("Tab")
     page.keyboard.press("ArrowLeft")
-    expect(page.locator(".tip .pair")).to_have_text("red")
+    expect(page.locator(".tip .pair")).to_have_text("·red")
 
 
 def test_dots_carry_their_own_labels_and_the_table_every_number(page):

@@ -4,6 +4,7 @@
 import { unpack } from "./bytes.js";
 import { element, ending, placeIn, presentedHeight } from "./elements.js";
 import { exact, precise } from "./numbers.js";
+import { shown } from "./chips.js";
 import { hover, tellPlace } from "./bus.js";
 import { besideAxis, FONT, MARK, shortened } from "./pens.js";
 import { axisMarks, finite, range, scaleOf, spread } from "./scales.js";
@@ -309,7 +310,8 @@ function pointChart(root, event) {
   paintSoon(root);
   if (!first) return showTip(root);
   const { series, index } = first;
-  const title = series.labels?.[index] ?? header.x.labels?.[at] ?? `${header.x.title} ${precise(series.xs[index])}`.trim();
+  const label = series.labels?.[index] ?? header.x.labels?.[at];
+  const title = label === undefined ? `${header.x.title} ${precise(series.xs[index])}`.trim() : shown(label);
   const inOrder = found.slice(0, 12).sort((a, b) => header.series.indexOf(a.series) - header.series.indexOf(b.series)); // of the legend
   const rows = inOrder.map(({ series: { name, xs, ys, mark }, index: point }) => {
     const own = mark === "dots" ? `${header.x.title} ${precise(xs[point])}, ${header.y.title} ` : "";
