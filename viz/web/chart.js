@@ -315,8 +315,8 @@ function pointChart(root, event) {
   const inOrder = found.slice(0, 12).sort((a, b) => header.series.indexOf(a.series) - header.series.indexOf(b.series)); // of the legend
   const rows = inOrder.map(({ series: { name, xs, ys, mark }, index: point }) => {
     const own = mark === "dots" ? `${header.x.title} ${precise(xs[point])}, ${header.y.title} ` : "";
-    const what = header.series.length > 1 ? `${name}: ${own}` : own || `${header.y.title} `;
-    return element("div", "", `${what}${precise(ys[point])}`.trim());
+    const what = header.series.length > 1 ? `${name}: ` : own ? "" : `${header.y.title} `;
+    return element("div", "", `${what}${own}${precise(ys[point])}`.trim());
   });
   showTip(root, [element("div", "pair", title), ...rows], first.x + 12, first.y);
 }
