@@ -100,7 +100,7 @@ def refuse_unknown(file: Path, names: Collection[str], known: str) -> NoReturn:
         )
     first = ", ".join([*list(names)[:MOST_NAMED], *["…"] * (len(names) > MOST_NAMED)])
     raise CheckpointError(
-        "{file} holds {count:,} tensors ({first}), by whose names it is none of {known}: they can be looked at "
+        "{file} holds tensors by whose names ({first}; {count:,} in all) it is none of {known}: they can be looked at "
         "under Checkpoints → Read; a language model of transformers opens from the folder of its save_pretrained",
         file=file.name,
         count=len(names),

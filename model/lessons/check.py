@@ -37,10 +37,14 @@ class Check(NamedTuple):
         lesson = self.lesson
         assert lesson is not None
         questions = sum(step.question is not None for step in lesson.steps)
-        parts = f"{len(lesson.steps)} steps, {questions} questions"
+        parts = f"{_count(len(lesson.steps), 'step')}, {_count(questions, 'question')}"
         if self.undecided:
             parts += f" ({len(self.undecided)} not decided by the model: line {', '.join(map(str, self.undecided))})"
-        return f"{lesson.file}: {lesson.title}, {lesson.minutes} min: {parts}, {len(self.faults)} faults"
+        return f"{lesson.file}: {lesson.title}, {lesson.minutes} min: {parts}, {_count(len(self.faults), 'fault')}"
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'s' * (number != 1)}"
 
 
 def check_folder(folder: Path) -> Iterator[Check]:

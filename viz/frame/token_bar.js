@@ -1,6 +1,6 @@
 import { percent } from "../web/numbers.js";
 import { unpack } from "../web/bytes.js";
-import { element, ending, labelled, newRoot, shorten, write } from "../web/elements.js";
+import { element, ending, labelled, newRoot, shorten, write, writePath } from "../web/elements.js";
 import { bus, hover, keepHeld, onHover } from "../web/bus.js";
 import { lightChips, showChips, shown } from "../web/chips.js";
 import { newPopover } from "../web/popover.js";
@@ -249,7 +249,7 @@ function showChecks(root, { badges, check, words }) {
     if (!row.children.length) row.append(element("span"), element("div", "muted"), element("code", "muted"));
     showBadge(row.children[0], badge, "badge");
     write(row.children[1], badge.title);
-    write(row.children[2], badge.tensor ?? "");
+    writePath(row.children[2], badge.tensor ?? "");
   });
 }
 

@@ -17,6 +17,16 @@ export function write(node, text) {
   if (node.textContent !== text) node.textContent = text;
 }
 
+// A path goes on in another line behind its dots and underscores.
+/** @param {string} path */
+export const partsOf = (path) => path.split(/(?<=[._])/);
+
+/** @param {Element} node @param {string} path */
+export function writePath(node, path) {
+  if (node.textContent === path) return;
+  node.replaceChildren(...partsOf(path).flatMap((part) => [part, element("wbr")]));
+}
+
 // A component's element, of these classes, in its place on the page.
 /** @param {HTMLElement} parentElement @param {string} classes @returns {Root} */
 export const newRoot = (parentElement, classes) => parentElement.appendChild(element("div", `vitrine ${classes}`));

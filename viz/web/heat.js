@@ -114,8 +114,8 @@ function rounded(value) {
   return `${value > 0 ? "+" : ""}${Number(value.toPrecision(2))}`.replace("-", "−");
 }
 
-// How many ranks are shown in so much room: as many as have some letters of each word, on a phone, where there is room for
-// two of them at least, each of its words whole.
+// How many ranks are shown in so much room: as many as have each of their words whole; of long words four at least, on a
+// phone two, where there is room for some letters of each.
 /** @param {string[]} texts @param {number} ranks @param {number} room @param {boolean} phone @param {Measure} measure */
 function ranksWithRoom(texts, ranks, room, phone, measure) {
   const most = Math.min(ranks, Math.max(1, Math.floor(room / (measure(LETTERS) + 6))));
@@ -123,7 +123,7 @@ function ranksWithRoom(texts, ranks, room, phone, measure) {
   /** @param {number} shown */
   const whole = (shown) => widths.every((wide, cell) => cell % ranks >= shown || wide <= room / shown);
   let shown = most;
-  while (phone && shown > 2 && !whole(shown)) shown--;
+  while (shown > (phone ? 2 : 4) && !whole(shown)) shown--;
   return shown;
 }
 

@@ -194,7 +194,7 @@ class SourceCheckpoint:
         if layers > len(self.names):
             tensors = len(self.names)
             raise CheckpointError(
-                "config.json says {layers:,} layers, and the weights hold {tensors:,} tensors",
+                "config.json says {layers:,} layers, more than the weights have tensors ({tensors:,})",
                 layers=layers,
                 tensors=tensors,
             )

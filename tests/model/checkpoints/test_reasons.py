@@ -58,7 +58,7 @@ FILES = {
     ),
     "another": (
         {"a.weight": ONE, "b.weight": ONE, "c.weight": ONE, "d.weight": ONE},
-        r"holds 4 tensors \(a\.weight, b\.weight, c\.weight, …\), by whose names it is none of nanoGPT, minGPT",
+        r"holds tensors by whose names \(a\.weight, b\.weight, c\.weight, …; 4 in all\) it is none of nanoGPT, minGPT",
     ),
     "no tensors": ({"step": 3}, "holds no tensors of a model"),
 }

@@ -23,7 +23,7 @@ def test_lessons_without_a_fault(tmp_path, capsys):
         (tmp_path / name).write_text(GOOD, encoding="utf-8")
     code, lines = checked(tmp_path, capsys)
     assert code == 0
-    assert lines == [f"{name}: A title, 9 min: 1 steps, 1 questions, 0 faults" for name in ("a.en.md", "b.en.md")]
+    assert lines == [f"{name}: A title, 9 min: 1 step, 1 question, 0 faults" for name in ("a.en.md", "b.en.md")]
 
 
 @pytest.mark.parametrize(

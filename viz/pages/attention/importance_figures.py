@@ -249,18 +249,18 @@ def verdict(weighed: HeadImportance, labels: Sequence[str]) -> str:
     first = weighed.effects[ranked[0]]
     if not weighed.predicts:
         sentence = _(
-            "Removed one at a time, **{free} of {all} heads** move the last states by less than {bound}. "
+            "Heads whose removal moves the last states by less than {bound}: **{free} of {all}**. "
             "**{head}** matters most: {cost}, most of all at {token}."
         )
     elif weighed.by_divergence:
         sentence = _(
-            "No next token is known, so predictions are compared: removed one at a time, **{free} of {all} heads** "
-            "move them by less than {bound}. **{head}** matters most: KL {cost} at {token}."
+            "No next token is known, so predictions are compared. Heads whose removal moves them by less than {bound}: "
+            "**{free} of {all}**. **{head}** matters most: KL {cost} at {token}."
         )
     else:
         sentence = _(
-            "The mean loss of this text is {loss} nats. Removed one at a time, **{free} of {all} heads** raise it by "
-            "less than {bound}, {lower} of these even lower it. **{head}** matters most: {cost}; most changed is the "
+            "The mean loss of this text is {loss} nats. Heads whose removal raises it by less than {bound}: "
+            "**{free} of {all}**, of which {lower} even lower it. **{head}** matters most: {cost}; most changed is the "
             "prediction at {token}, KL {moved}."
         )
     return sentence.format(

@@ -2,7 +2,7 @@
 // was looked for.
 
 import { unpack } from "../../web/bytes.js";
-import { element, firstIn, lastIn, newRoot, shorten, write } from "../../web/elements.js";
+import { element, firstIn, lastIn, newRoot, shorten, write, writePath } from "../../web/elements.js";
 
 const MOST = 160; // letters of a tensor's name
 
@@ -55,7 +55,7 @@ function showGroup(root, made, { title, explanation, items, more }, group) {
     const button = firstIn(list.children[place]);
     button.classList.toggle("chosen", item.chosen);
     button.title = item.name.slice(0, 400);
-    write(firstIn(button), item.name.length > MOST ? `${item.name.slice(0, MOST)}…` : item.name);
+    writePath(firstIn(button), item.name.length > MOST ? `${item.name.slice(0, MOST)}…` : item.name);
     write(lastIn(button), item.sentence);
   });
 }

@@ -2,7 +2,7 @@
 // rows in view are in the page: a model may have tens of thousands. Nothing here recurses: names nest as deep as they like.
 
 import { unpack } from "../../web/bytes.js";
-import { element, firstIn, newRoot, shorten, write } from "../../web/elements.js";
+import { element, firstIn, followScroll, newRoot, partsOf, shorten, write, writePath } from "../../web/elements.js";
 import { exact, percent, significant } from "../../web/numbers.js";
 
 const ROW = 26; // CSS pixels
@@ -190,6 +190,7 @@ function buildTree(parentElement) {
   });
   root.scroll.addEventListener("scroll", () => drawRows(root), { passive: true });
   root.scroll.addEventListener("keydown", (/** @type {KeyboardEvent} */ event) => pressKey(root, event));
+  root.markBeyond = followScroll(root.scroll);
   root.sizes = new ResizeObserver(() => {
     if (!root.rows || root.narrow === root.scroll.clientWidth <= NARROW) return drawRows(root);
     root.tall = 0;
@@ -277,6 +278,7 @@ function drawRows(root) {
   const active = pool.find((/** @type {HTMLElement} */ line) => Number(line.dataset.at) === root.at);
   if (active) scroll.setAttribute("aria-activedescendant", active.id);
   else scroll.removeAttribute("aria-activedescendant");
+  root.markBeyond();
   plane.dataset.empty = rows.length ? "" : root.header.words.none;
 }
 
@@ -313,10 +315,6 @@ function wholeName(root, name) {
   while (parts.length > 1 && linesOf(`…${parts.join("")}`) > MOST) parts.shift();
   return `…${labelText(parts.join(""))}`;
 }
-
-// A name goes on in another line behind its dots and underscores.
-/** @param {string} name */
-const partsOf = (name) => name.split(/(?<=[._])/);
 
 // How many lines a name takes on a narrow screen: a part that has no room in one stands in the next.
 /** @param {string} name */
@@ -355,7 +353,7 @@ function drawLine(root, line, at) {
   name.style.paddingLeft = `${(whole ? 8 : 4) + (root.narrow ? 8 : 14) * Math.min(depth, DEEPEST)}px`;
   const [turn, text, aside] = name.children;
   write(turn, group ? (open.has(path) ? "▾" : "▸") : "");
-  writeName(text, whole ? wholeName(root, header.names[row]) : labelText(label));
+  writePath(text, whole ? wholeName(root, header.names[row]) : labelText(label));
   const own = group ? path : header.names[row];
   name.title = own.slice(0, 400);
   write(aside, group ? `${sum.tensors}` : header.same[row] < 0 ? "" : `= ${labelText(header.names[header.same[row]])}`);
@@ -368,12 +366,6 @@ function drawLine(root, line, at) {
     if (column < 3) return write(cell, numbers[column]);
     drawCell(cell, kind, group ? -1 : row, column - 3, header);
   });
-}
-
-/** @param {Element} node @param {string} name */
-function writeName(node, name) {
-  if (node.textContent === name) return;
-  node.replaceChildren(...partsOf(name).flatMap((part) => [part, element("wbr")]));
 }
 
 /**

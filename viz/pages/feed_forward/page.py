@@ -350,7 +350,7 @@ def take_expert(session: Session, number: int) -> None:
 def on_cell(clicked: dict[str, Any]) -> None:
     """A click on a unit at a token."""
     session, chosen = chosen_now()
-    session.address.set(Part.UNIT, str(units.on_page(session.inputs, chosen)[int(clicked["column"])]))
+    session.address.set(Part.UNIT, str(units.columns_of(session.inputs, chosen)[int(clicked["column"])]))
     session.select(query=int(clicked["row"]))
 
 

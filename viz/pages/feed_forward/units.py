@@ -121,7 +121,7 @@ def unit_name(unit: int) -> str:
 
 def choose_units(inputs: Inputs, wishes: UnitSelection) -> Chosen:
     """The wishes, moved inside what there is; without a wish the expert that the chosen token takes with the largest
-    weight, and the strongest unit there.
+    weight, and the strongest of the units of the page.
 
     Raises:
         MissingQuantityError: the model does not show units in this layer.
@@ -137,13 +137,12 @@ def choose_units(inputs: Inputs, wishes: UnitSelection) -> Chosen:
         require(trace.network, f"{path}.hidden")
     if not names:
         return Chosen(stack, layer, expert, "", wishes.order, 0, token, -1, activation)
-    units = trace[f"{path}.{names[0]}"].float()
-    unit = wishes.unit
-    if unit is None or unit >= units.shape[-1]:
-        row = units[token] if not bool(units[token].isnan().all()) else strengths(units)
-        unit = int(row.abs().nan_to_num(nan=-1.0).argmax())
     quantity = wishes.quantity if wishes.quantity in names else names[0]
+    units, unit = trace[f"{path}.{quantity}"].float(), wishes.unit
     page = min(wishes.page, pages(units.shape[-1]) - 1)
+    if unit is None or unit >= units.shape[-1]:
+        seen = order_of(units, wishes.order)[page * PAGE : (page + 1) * PAGE]
+        unit = seen[int(_sizes(units[:, seen]).amax(dim=0).argmax())]
     return Chosen(stack, layer, expert, quantity, wishes.order, page, token, unit, activation)
 
 
@@ -192,6 +191,18 @@ def on_page(inputs: Inputs, chosen: Chosen) -> list[int]:
     return ordered(inputs, chosen)[chosen.page * PAGE : (chosen.page + 1) * PAGE]
 
 
+def columns_of(inputs: Inputs, chosen: Chosen) -> list[int]:
+    """Units of the page, and behind them the chosen one where it is on another."""
+    units = on_page(inputs, chosen)
+    return units if chosen.unit in units else [*units, chosen.unit]
+
+
+def _sizes(values: Tensor) -> Tensor:
+    """Sizes of activations; of those that are not finite −1."""
+    sizes: Tensor = values.abs().nan_to_num(nan=-1.0, posinf=-1.0)
+    return sizes
+
+
 def top_units(inputs: Inputs, chosen: Chosen) -> list[int]:
     """The strongest units of the chosen token."""
     row = values_of(inputs, chosen)[0][chosen.token]
@@ -203,7 +214,7 @@ def top_units(inputs: Inputs, chosen: Chosen) -> list[int]:
 
 def off_name(activation: str) -> str:
     limit = threshold(activation)
-    return Message("share of zeros") if limit == 0 else Message("share of |a| ≤ {limit}", limit=significant(limit))
+    return Message("share of zeros") if limit == 0 else Message("nearly zero (|a| ≤ {limit})", limit=significant(limit))
 
 
 def layer_map(inputs: Inputs, chosen: Chosen) -> Heatmap:
@@ -240,9 +251,9 @@ def layer_map(inputs: Inputs, chosen: Chosen) -> Heatmap:
 
 
 def unit_map(inputs: Inputs, chosen: Chosen) -> Heatmap:
-    """One page of the layer's units at every token."""
+    """One page of the layer's units at every token; a chosen unit of another page has a column behind them."""
     own, other = values_of(inputs, chosen)
-    units = on_page(inputs, chosen)
+    page, units = on_page(inputs, chosen), columns_of(inputs, chosen)
     values = compared(own[:, units], None if other is None else other[:, units])
     quantity = unit_quantity(chosen.quantity)
     scale = scale_of(values.now, quantity, signed=bool((own < 0).any()))
@@ -251,7 +262,7 @@ def unit_map(inputs: Inputs, chosen: Chosen) -> Heatmap:
     numbers: dict[str, Any] = {
         "place": chosen.place,
         "first": first,
-        "last": first + len(units) - 1,
+        "last": first + len(page) - 1,
         "count": own.shape[1],
     }
     title = {
@@ -261,8 +272,10 @@ def unit_map(inputs: Inputs, chosen: Chosen) -> Heatmap:
     }[chosen.order]
     file = f"units-{chosen.name}-{chosen.order}-{chosen.page + 1}"
     sentence = Message("A row is a token, a column a unit of the layer: its {quantity}.", quantity=quantity)
+    if units != page:
+        title = Message("{units}, and unit {unit}", units=title, unit=unit_name(chosen.unit))
     about = _about(inputs, chosen, sentence)
-    finding, note = unit_finding(inputs, chosen, own)
+    finding, note = unit_finding(inputs, chosen, own, units)
     above = caption(inputs, title, file, note, lacking(inputs, other), about=about, finding=finding)
     through = np.repeat(goes_through(inputs, chosen)[:, None], len(units), axis=1)
     return Heatmap(
@@ -270,17 +283,16 @@ def unit_map(inputs: Inputs, chosen: Chosen) -> Heatmap:
         visible=through,
         words={"masked": Message("this token does not go through this expert")},
         chosen=chosen.token,
-        column=units.index(chosen.unit) if chosen.unit in units else -1,
+        column=units.index(chosen.unit),
         large=not chosen.expert,  # else the router's map is the page's large one
     )
 
 
-def unit_finding(inputs: Inputs, chosen: Chosen, values: Tensor) -> tuple[str, str]:
-    """The token at which the chosen unit has its largest value, and, where another is stronger, the strongest unit of
-    the layer; "" where none is finite.
+def unit_finding(inputs: Inputs, chosen: Chosen, values: Tensor, seen: list[int]) -> tuple[str, str]:
+    """The token at which the chosen unit has its largest value, and the strongest unit of the layer, where it is not
+    among those that are seen; "" where none is finite.
     """
-    sizes = values.abs().nan_to_num(nan=-1.0, posinf=-1.0)
-    tokens = inputs.trace.tokens_of(chosen.name)
+    sizes, tokens = _sizes(values), inputs.trace.tokens_of(chosen.name)
 
     def largest(unit: int) -> dict[str, str]:
         place = int(sizes[:, unit].argmax())
@@ -296,10 +308,11 @@ def unit_finding(inputs: Inputs, chosen: Chosen, values: Tensor) -> tuple[str, s
     own = float(sizes[:, chosen.unit].max())
     if own == float(sizes[:, strongest].max()):
         return Message("Unit {unit} is the strongest, at {token}: {value}", **largest(chosen.unit)), ""
-    note = Message("of all units the strongest: {unit}, at {token} {value}", **largest(strongest))
+    beyond = Message("of all units the strongest: {unit}, at {token} {value}", **largest(strongest))
+    note = "" if strongest in seen else beyond
     if own < 0:
         return "", note
-    return Message("The chosen unit {unit} is strongest at {token}: {value}", **largest(chosen.unit)), note
+    return Message("Unit {unit} is strongest at {token}: {value}", **largest(chosen.unit)), note
 
 
 def goes_through(inputs: Inputs, chosen: Chosen) -> NDArray[np.bool_]:
@@ -346,7 +359,7 @@ def unit_chart(inputs: Inputs, chosen: Chosen) -> Chart:
     title = Message("{place}: unit {unit}", place=chosen.place, unit=unit_name(chosen.unit))
     finite = np.isfinite(column)
     strongest = int(np.where(finite, np.abs(column), -1).argmax())
-    note = f"{trace.tokens_of(chosen.name)[strongest]} {significant(float(column[strongest]))}"
+    note = f"{word(trace.tokens_of(chosen.name)[strongest])} {significant(float(column[strongest]))}"
     if not finite[goes_through(inputs, chosen)].all():
         note = Message("not a number")
     about = _about(inputs, chosen, Message("One unit at every token of the text: its {quantity}.", quantity=quantity))

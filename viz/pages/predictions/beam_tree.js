@@ -180,7 +180,7 @@ function showHypotheses(root) {
 /** @param {any} root */
 function showLegend(root) {
   const { legend, words } = root.data;
-  const keys = [...legend, { fate: "greedy", name: words.greedy }, { fate: "order", name: words.order }];
+  const keys = [...legend, { fate: "greedy", name: words.greedy }, { fate: "path", name: words.path }, { fate: "order", name: words.order }];
   shorten(root.legend, keys.length);
   keys.forEach((/** @type {any} */ { fate, name }, /** @type {number} */ index) => {
     const made = root.legend.children[index] ?? root.legend.appendChild(element("span"));

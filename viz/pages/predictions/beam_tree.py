@@ -63,12 +63,13 @@ def tree_figure(inputs: Inputs, tree: SearchTree) -> BeamTree:
         finished=len(ranked),
         text=text(ranked[0]),
     )
-    hypotheses = [{"node": index, "text": text(index), "score": significant(tree.score(index))} for index in ranked]
+    hypotheses = [{"node": index, "text": text(index), "score": three_digits(tree.score(index))} for index in ranked]
     above = caption(inputs, view_name("search"), "beam-search", alt=alt, about=about_tree(tree.length_penalty))
     words = {
         "continue": Message("Press to continue from it"),
         "score": Message("score"),
         "greedy": GREEDY,
+        "path": Message("path to the best text, or to the one that is pointed at"),
         "order": Message("in each column the best score first; the number is the probability of this token alone"),
         "reckoned": Message(
             "Each token makes a text less probable, so the search divides the log-probability by a penalty that grows "

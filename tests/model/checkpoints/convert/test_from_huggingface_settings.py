@@ -92,7 +92,7 @@ def test_a_tensor_of_something_else_is_left_to_others(folders):
     ("kind", "changes", "message"),
     [
         ("gpt2", {"n_layer": 3}, "the weights lack transformer.h.2.attn.c_attn"),
-        ("gpt2", {"n_layer": 10**6}, "config.json says 1,000,000 layers, and the weights hold"),
+        ("gpt2", {"n_layer": 10**6}, "config.json says 1,000,000 layers, more than the weights"),
         ("gpt2", {"n_head": 5}, "d_model (32) must be divisible by n_heads (5)"),
         ("gpt2", {"n_embd": "32"}, "n_embd (32) must be a whole number from 1 to 10,000,000"),
         ("gpt2", {"layer_norm_epsilon": float("nan")}, "norm_epsilon (nan) must be a finite number"),

@@ -397,7 +397,7 @@ def test_a_hint_against_what_the_file_says_is_refused(hint, tmp_path):
     [
         (
             {"a.weight": torch.ones(2, 2)},
-            r"model.pt holds 1 tensors \(a\.weight\), by whose names it is none of nanoGPT, minGPT",
+            r"model.pt holds tensors by whose names \(a\.weight; 1 in all\) it is none of nanoGPT, minGPT",
         ),
         (quietly(nn.Transformer, 12, 3, 1, 1, 20).state_dict(), "layers of torch.nn.Transformer without embeddings"),
         (

@@ -65,7 +65,8 @@ def test_units_are_paged_in_order_and_none_is_left_out(tmp_path):
     inputs = looking(small_model(tmp_path / "small", d_ff=2 * PAGE + 7), SOURCE, TARGET, layer=1, query=2).inputs
     units = inputs.trace[f"{PATH}.activation"].numpy()
     maps = [unit_map(inputs, units_of(inputs, page=number)) for number in range(3)]
-    assert np.array_equal(np.concatenate([each.values.now for each in maps], axis=1), units)
+    paged = [each.values.now[:, :count] for each, count in zip(maps, (PAGE, PAGE, 7), strict=True)]
+    assert np.array_equal(np.concatenate(paged, axis=1), units)
     assert [each.columns.labels[0] for each in maps] == ["1", f"{PAGE + 1}", f"{2 * PAGE + 1}"]  # from 1, as heads
     assert maps[0].chosen == 2
     token, unit = np.unravel_index(np.abs(units).argmax(), units.shape)
@@ -73,8 +74,11 @@ def test_units_are_paged_in_order_and_none_is_left_out(tmp_path):
     other = maps[0].caption  # of the chosen unit, which is another
     at = np.abs(units[:, units_of(inputs).unit]).argmax()
     own = word(inputs.trace.source_tokens[at]), significant(float(units[at, units_of(inputs).unit]))
-    assert str(other.finding) == "The chosen unit {} is strongest at {}: {}".format(units_of(inputs).unit + 1, *own)
-    assert str(other.note) == f"of all units the strongest: {unit + 1}, at {named} {value}"
+    assert str(other.finding) == "Unit {} is strongest at {}: {}".format(units_of(inputs).unit + 1, *own)
+    note = f"of all units the strongest: {unit + 1}, at {named} {value}"
+    assert [str(each.caption.note) for each in maps] == ["" if unit // PAGE == page else note for page in range(3)]
+    labels, own_unit = maps[2].columns.labels, f"{units_of(inputs).unit + 1}"
+    assert (len(labels), labels[-1], maps[2].column) == (8, own_unit, 7)  # of another page: behind those of this one
     strongest_of_all = unit_map(inputs, units_of(inputs, unit=int(unit))).caption
     assert str(strongest_of_all.finding) == f"Unit {unit + 1} is the strongest, at {named}: {value}"
     assert not strongest_of_all.note
