@@ -46,7 +46,7 @@ def sentence_of(page: str) -> str:
         "residual": _("How each token's vector grows from block to block, and what the norms make of it."),
         "feed_forward": _("The units of the feed-forward networks: which tokens excite them, which words they favour."),
         "predictions": _("What the model expects at each position, how sure it is, and how it writes a text of that."),
-        "training": _("Train a model and watch it learn: every page follows its steps."),
+        "training": _("Train a model and watch it learn: while it is shown, every page follows its steps."),
         "checkpoints": _("Open models, read their weights, compare them, keep what was trained."),
         "lessons": _("Lessons, step by step: each question is answered by the model on your text."),
         "lab": _("Statements of tutorials, computed and trained here to see which of them hold."),

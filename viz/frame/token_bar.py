@@ -104,11 +104,12 @@ def is_aside(stage: PageLayout | None) -> bool:
 
 
 def brief(session: Session) -> list[str]:
-    """The texts, as the folded header has them."""
+    """The texts, as the folded header has them; before one that the model has not written, where it comes from."""
     written = session.generation.text if session.generation else session.traced[1]
     if session.origin == "data" and session.target is not None:
         tokenizer = session.model.target_tokenizer
-        written = tokenizer.decode([each for each in session.target.ids if each not in tokenizer.special])
+        answer = tokenizer.decode([each for each in session.target.ids if each not in tokenizer.special])
+        written = _("in the data: {text}").format(text=answer) if answer else ""
     return [text[:BRIEF] for text in (session.traced[0], written) if text]
 
 

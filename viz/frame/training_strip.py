@@ -34,7 +34,8 @@ SIZES = (64, 256, 1024)  # tokens of a batch to choose from, beside the full one
 
 def facts(snapshot: Snapshot) -> list[dict[str, Any]]:
     """Facts on a training, for the sidebar: text, and in full on hover; those that are `short` stand there at rest."""
-    rows = [(True, _("step {step}").format(step=f"{snapshot.step:,}"), _("of {total}").format(total=snapshot.total))]
+    total = _("of {total}").format(total=snapshot.total) if snapshot.total else ""
+    rows = [(True, _("step {step}").format(step=f"{snapshot.step:,}"), total)]
     if snapshot.loss is not None:
         loss = _("loss {loss}").format(loss=significant(snapshot.loss))
         rows.append((snapshot.exact_match is None, loss, str(snapshot.loss)))  # the line below draws it
@@ -95,7 +96,7 @@ def strip_data(
     name = model_name if anew or live is None else live.start.name
     words = {
         "of": name,
-        "steps": _("Train steps"),
+        "steps": " · ".join(filter(None, [_("Train steps"), name])),
         "one": _("Train one step"),
         "advance": _("Train {count} steps"),
         "run": _("Train on"),
@@ -131,7 +132,8 @@ def strip_data(
     onward = {"advance", "batch", "run", "pause" if snapshot.status in training.MOVING else "run"}
     possible = {"reset"} if snapshot.status in training.OVER else {*onward, "reset"}
     if model_name:  # before a click: what it trains, and shows from then on
-        summary = [live.start.name, *summary]
+        if anew:  # the heading has the name of the other one, and the line room for the step alone
+            summary = [live.start.name, summary[0]]
         words["reset"] = with_label(words["reset"], live.start.name)
         if anew and refused:
             possible, sentence = {"reset"}, in_turn(sentence and stopped(sentence), refused)
@@ -146,7 +148,7 @@ def strip_data(
         "status": snapshot.status,
         "question": question if own else [],
         "step": snapshot.step,
-        "summary": " · ".join(summary),
+        "summary": " · ".join(part.replace(" ", "\N{NO-BREAK SPACE}") for part in summary),
         "about": about,
         "facts": rows,
         "losses": live.current.curves.overview("loss", DRAWN) if live.current else [],

@@ -79,9 +79,9 @@ def counter_example(spread: float, seed: int, product: Product = dots) -> Table:
     row, place, other = (
         int(each) for each in torch.unravel_index(nearer.masked_fill(~larger, -torch.inf).argmax(), nearer.shape)
     )
-    title = say("two keys of one query, which the dot product and the cosine put in the other order")
+    title = say("Two keys of one query: the dot product prefers the first, the cosine the second")
     if float(nearer[row, place, other]) <= 0:
-        title = say("two keys of one query: none were found that the two numbers order differently")
+        title = say("Two keys of one query: none were found that the two numbers order differently")
     rows = [
         (name, float(keys[row, key].norm()), float(by_product[row, key]), float(by_cosine[row, key]))
         for name, key in (("k₁", place), ("k₂", other))

@@ -233,3 +233,5 @@ def test_the_header_is_folded_where_the_page_is_not_about_the_text(session):
     assert folded("lab", no_views)  # its list, and not a card that has views of the text
     assert not is_aside(None)
     assert sent(session)["texts"] == [TEXT, session.generation.text if session.generation else session.traced[1]]
+    session.origin = "data"
+    assert sent(session)["texts"][1].startswith("in the data: ")

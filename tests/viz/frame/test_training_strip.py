@@ -71,8 +71,9 @@ def test_before_a_click_it_is_said_which_model_is_trained(begun):
     name = begun.start.name
     ours, other = (training_strip.strip_data(begun, "", model_name=shown) for shown in ("", "another"))
     assert (ours["words"]["of"], other["words"]["of"]) == (name, "another")
-    assert (ours["summary"], ours["sentence"]) == ("step 0", "")
-    assert other["summary"] == f"{name} · step 0"
+    assert (ours["words"]["steps"], other["words"]["steps"]) == (f"Train steps · {name}", "Train steps · another")
+    assert (ours["summary"], ours["sentence"]) == ("step\xa00", "")
+    assert other["summary"] == f"{name} · step\xa00"
     assert other["about"][0] == "A step begins the training of a copy of another in its place."
     gate = Gate(begun)
     begun.run()
@@ -216,7 +217,7 @@ def test_it_says_where_a_run_stands_and_how_long_it_takes(begun):
     assert (data["status"], data["step"], len(data["losses"])) == ("running", 2, 2)
     step, loss, rate, left = data["facts"]
     assert step == {"short": True, "text": "step 2", "title": "of 30"}
-    assert data["summary"] == f"step 2 · {loss['text']}"
+    assert data["summary"] == " · ".join(text.replace(" ", "\xa0") for text in ("step 2", loss["text"]))
     assert loss["title"] == str(begun.current.curves.latest("loss"))
     assert rate["text"] == f"{snapshot.tokens_per_second:,.0f} tokens/s"
     minutes, seconds = left["text"].removesuffix(" left").split(":")

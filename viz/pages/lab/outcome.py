@@ -200,7 +200,7 @@ def number_text(mean: float, spread: float | None, unit: str) -> str:
 def draw(figure: Figure, key: str, about: About, empty: str) -> FigureView | Titled:
     """A figure as a plot, or as the table that it is. empty: why it has no values, where it has none."""
     if isinstance(figure, Table):
-        return Titled(words(figure.title), frame(figure))
+        return Titled(sentence_case(words(figure.title)), frame(figure))
     return view(key, plot(figure, key.replace("_", "-"), about, empty))
 
 
@@ -226,19 +226,22 @@ def plot(figure: Curves | Grid | Calculation, file: str, about: About, empty: st
     for curve in figure.curves:
         number += not curve.beside
         series += drawn_curve(curve, number)
-    series += quiet_curves(figure)
+    series += [*quiet_curves(figure, series)]
     ticks = None if figure.ticks is None else list(map(rounded, figure.ticks))
     x, y = Axis(rounded(figure.x), ticks, log=figure.log_x or None), Axis(rounded(figure.y), log=figure.log_y or None)
     return Chart(above, series, x, y, tall=HEIGHT + IN_KEY * len(figure.curves))
 
 
-def quiet_curves(figure: Curves) -> Iterator[Series]:
-    """Names of dashed and pale curves for the legend, which lacks these; in grey, as such curves have all colours."""
+def quiet_curves(figure: Curves, drawn: Sequence[Series]) -> Iterator[Series]:
+    """Names of dashed and pale curves for the legend, which lacks these: in grey, where such curves have several
+    colours.
+    """
     nowhere = np.empty(0)
     if figure.dashed and any(curve.beside for curve in figure.curves):
         yield Series(rounded(figure.dashed), nowhere, nowhere, EXPECTED, dash=True)
-    if any(curve.low is not None for curve in figure.curves):
-        yield Series(Message("lowest and highest value"), nowhere, nowhere, EXPECTED + FAINT)
+    if pale := {each.colour for each in drawn if each.quiet and each.colour.endswith(FAINT)}:
+        colour = pale.pop() if len(pale) == 1 else EXPECTED + FAINT
+        yield Series(Message("lowest and highest value"), nowhere, nowhere, colour)
 
 
 def calculation(figure: Calculation, above: Caption) -> Matrices:

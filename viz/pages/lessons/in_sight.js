@@ -45,6 +45,18 @@ function scrollTo(figure, main, text) {
   if (top >= above && bottom <= above + room + 2 * AIR) return;
   const canvas = figure.matches(".plot") ? (figure.querySelector("canvas")?.getBoundingClientRect().top ?? top) : top;
   main.scrollTop += (height <= room ? top : canvas) - above - AIR;
+  clearRow(figure, main, below);
+}
+
+// No row of choices is cut by the header: it is whole below it where the figure stays in sight, else wholly under it.
+/** @param {HTMLElement} figure @param {Element} main @param {number} below */
+function clearRow(figure, main, below) {
+  const above = document.querySelector(".st-key-input_bar")?.getBoundingClientRect().bottom ?? 0; // it has scrolled, too
+  const rows = [...main.querySelectorAll('[class*="st-key-choices_"]')].map((row) => row.getBoundingClientRect());
+  const cut = rows.filter(({ top, bottom }) => top < above && bottom > above).sort((one, other) => one.height - other.height)[0];
+  if (!cut) return;
+  const back = above + AIR - cut.top;
+  main.scrollTop += figure.getBoundingClientRect().bottom + back <= below ? -back : cut.bottom - above;
 }
 
 const FIRST_ANSWERS = 80; // pixels below a question's words: a row of answers, and that more follow

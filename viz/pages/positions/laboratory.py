@@ -22,6 +22,7 @@ from viz.pages.positions import encodings
 from viz.pages.positions.encodings import LaboratoryFigures, Picture, Settings
 from viz.pages.positions.figures import figure_files
 from viz.render.renderer import words
+from viz.state.opened_page import open_page
 from viz.state.position_override import as_trained
 from viz.state.session import address_count, choose, current_session, follow_language
 from viz.ui.choice_row import ChoiceRow
@@ -57,6 +58,8 @@ def section(model: TextModel, row: ChoiceRow) -> Views:
         def rest() -> None:
             verdicts, pictures = figures
             below.text("\n".join([*verdicts, *no_pin(name)]))  # the figures are seen without scrolling
+            if nothing:
+                below.button(_("Train a model that has them"), key="learned_offer", on_click=offer_training)
             numbered = sorted(enumerate(pictures), key=lambda each: not each[1].wide)
             beside = max(2, sum(not picture.wide for picture in pictures))
             columns: Iterator[DeltaGenerator] | None = None
@@ -71,6 +74,11 @@ def section(model: TextModel, row: ChoiceRow) -> Views:
         return rest
 
     return views
+
+
+def offer_training() -> None:
+    """Open the form of a new model, whose positions may be learned. In a callback."""
+    open_page("training", {"training_part": "begin", "begin": "new"})
 
 
 def no_pin(name: str) -> list[str]:

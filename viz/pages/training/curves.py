@@ -44,7 +44,7 @@ SCALES = ("linear", "log", "log-log")
 NOISY = ("loss", "gradient norm", "update ratio")  # smoothed quantities
 WIDE = ("loss", "validation", "rate", "gradient norm", "update ratio", "γ drift")  # quantities over many powers of ten
 SHARES = ("accuracy",)  # from 0 to 1
-TITLES = {  # of the charts; names of layers are added by `part_name`
+TITLES = {  # of the curves of the whole network
     "loss": Message("training loss"),
     "validation": Message("validation loss"),
     "smoothed validation": Message("validation loss, smoothed labels"),
@@ -52,9 +52,15 @@ TITLES = {  # of the charts; names of layers are added by `part_name`
     "exact match": Message("exact match"),
     "rate": Message("learning rate"),
     "gradient norm": Message("gradient norm"),
-    "update ratio": Message("update-to-weight ratio"),
-    "γ drift": Message("drift of the norms' γ"),
-    "dead units": Message("units idle on the probe"),
+}
+HEADINGS = {  # of the charts of one quantity
+    "loss": Message("Training and validation loss"),
+    "accuracy": Message("Tokens predicted rightly"),
+    "rate": Message("Learning rate"),
+    "gradient norm": Message("Gradient norm"),
+    "update ratio": Message("Update-to-weight ratio"),
+    "γ drift": Message("Drift of the norms' γ"),
+    "dead units": Message("Units idle on the probe"),
 }
 UNITS = {  # of the value axis
     "loss": Message("nats per token"),
@@ -347,7 +353,7 @@ def curve_chart(title: str, lines: Sequence[Line], table: Table, look: Look, run
         )
     if any(line.dash for line in lines):
         sentences.append(Message("dashed: the run it left"))
-    name = TITLES[title] if title in (*WHOLE, quantity) else title
+    name = HEADINGS.get(title, title)
     texts: dict[int, list[str]] = {}
     if run.parent is not None:
         texts[run.begins] = [Message("run {number}", number=run.number)]

@@ -140,6 +140,8 @@ def share_of(live: LiveTraining) -> float:
 def progress_words(live: LiveTraining) -> str:
     """Sentence: how far the training is, the time that is left, and what has become of the goal."""
     snapshot = live.snapshot
+    if not snapshot.total:  # how many steps there are is known once the data are
+        return _("preparing the data …")
     words = [_("step {step} of {total}").format(step=f"{snapshot.step:,}", total=f"{snapshot.total:,}")]
     if snapshot.seconds_left and snapshot.status == "running":
         words.append(remaining(snapshot.seconds_left))

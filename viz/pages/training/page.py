@@ -12,11 +12,11 @@ from model.message import Message
 from model.training.live.live_training import LiveTraining
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
-from viz.i18n.format import as_sentence
+from viz.i18n.format import as_sentence, literal
 from viz.pages.training import curves, demonstration, film, form, runs, settings
 from viz.pages.training.start import PART, freed
 from viz.state import training
-from viz.state.session import Session, choose, current_session
+from viz.state.session import Key, Session, choose, current_session
 from viz.ui.parts import Drawing, Views, no_views
 
 SEGMENTS = {
@@ -43,7 +43,10 @@ def page(model: TextModel) -> Views:
     row = st.container(key="choices_training", horizontal=True, vertical_alignment="center")
     segment = choose(_("Part of the page"), list(SEGMENTS), "begin", Part.SEGMENT, SEGMENTS.__getitem__, row)
     way = form.choose_way(row, model) if segment == "begin" else ""
-    standing(st.container(key=Part.STANDING), session)
+    place = st.container(key=Part.STANDING)
+    if segment != "begin" and (words := whose(session, model)):
+        place.caption(words)
+    standing(place, session)
     if segment in ("curves", "film"):
         return curves.page() if segment == "curves" else film.page(row)
     if segment == "settings":
@@ -64,6 +67,16 @@ def page(model: TextModel) -> Views:
         return rest
 
     return views
+
+
+def whose(session: Session, model: TextModel) -> str:
+    """Sentence: which model these curves, settings, films and runs are of, where another one is shown."""
+    live = training.training(session)
+    if live is None or st.session_state.get(Key.MODEL) == training.ENTRY:
+        return ""
+    return _("Training of {name}; the model that is shown is {shown}.").format(
+        name=f"**{literal(live.start.name)}**", shown=literal(model.name)
+    )
 
 
 def standing(place: DeltaGenerator, session: Session) -> None:

@@ -361,6 +361,7 @@ def test_the_legend_says_what_dashed_and_pale_curves_are_and_the_alternative_tex
     assert isinstance(chart, Chart)
     named = {each.name: each.dash for each in chart.series if not each.quiet}
     assert named == {"a": False, "power law": True, "lowest and highest value": False}
+    assert chart.series[-1].colour == chart.series[1].colour  # of the only range that is drawn
     assert render(chart, Reader()).summary().endswith("a 3 … 4")
 
 

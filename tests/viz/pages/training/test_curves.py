@@ -63,8 +63,13 @@ def components(app: AppTest, name: str) -> list:
 def test_the_runs_are_drawn_over_each_other_with_what_was_changed(opened, trained):
     first, second = trained.runs
     charts = {header["name"]: (header, arrays) for header, arrays in components(opened, "chart")}
-    assert list(charts) == ["training loss", "tokens predicted rightly", "learning rate", "gradient norm"]
-    header, arrays = charts["learning rate"]
+    assert list(charts) == [
+        "Training and validation loss",
+        "Tokens predicted rightly",
+        "Learning rate",
+        "Gradient norm",
+    ]
+    header, arrays = charts["Learning rate"]
     assert [each.get("dash") for each in header["series"]] == [True, False]  # the run that was left, the present one
     for run, xs, ys in zip((first, second), arrays[::2], arrays[1::2], strict=True):
         assert_allclose(xs, run.curves.get("rate")[0])
@@ -73,7 +78,7 @@ def test_the_runs_are_drawn_over_each_other_with_what_was_changed(opened, traine
         {"x": 4, "text": "run 2 · rate 0.005 → 0.001"},  # where the run left the other one
         {"x": 6, "text": "rate 0.001 → 0.002"},
     ]
-    loss, arrays = charts["training loss"]
+    loss, arrays = charts["Training and validation loss"]
     quiet = [each["quiet"] for each in loss["series"]]
     assert len({each["name"] for each in loss["series"]}) == len(quiet)  # read under the pointer
     raw = arrays[1::2][quiet.index(True)]

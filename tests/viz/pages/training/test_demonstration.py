@@ -28,6 +28,9 @@ def demonstrated(measured: dict[int, float], seen: float | None, begun: bool = T
 def test_nothing_is_said_of_what_no_curve_has_yet(seen: float | None, begun: bool) -> None:
     words = progress_words(demonstrated({}, seen, begun, 42.4))
     assert words == "step 30 of 1,500 · 42 s left · unseen words are tried every 50 steps"
+    preparing = demonstrated({}, None, begun=False)
+    preparing.snapshot.total = 0  # nobody knows yet
+    assert progress_words(preparing) == "preparing the data …"
 
 
 def test_the_newest_measurement_is_said_and_the_step_that_reached_the_goal() -> None:

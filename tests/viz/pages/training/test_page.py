@@ -190,6 +190,11 @@ def test_the_model_that_a_training_began_with_can_be_shown_meanwhile():
     session = sound(app.run()).session_state["session"]
     assert session.training.step is None
     assert session.model is live(app).start
+    other = "the model that is shown is small"
+    assert other not in words(app)  # where one begins
+    assert other in words(sound(part(app, "settings")))
+    model_list(app).set_value(training.ENTRY)
+    assert other not in words(sound(app.run()))
 
 
 def test_what_another_model_wrote_is_not_read_by_the_one_in_training(here):
