@@ -418,10 +418,7 @@ def learned(settings: Settings, model: TextModel, pinned: TextModel | None = Non
     """The trained positions of this model beside sinusoids of the same size, and beside the pinned model's."""
     trained = _learned_names(learned_tables(model))
     if not trained:
-        sentence = _(
-            "{name} has no learned positions: it was trained with {position}. A new model has them where position, "
-            "under its sizes and options, is “learned”."
-        )
+        sentence = _("{name} has no learned positions: it was trained with {position}. A new one can have them.")
         return [sentence.format(name=model.name, position=in_language(position_name(model.config.position)))], []
     length, d_model = next(iter(trained.values())).shape
     same = Settings(settings.bases[:1], (length,), (d_model,), settings.dimensions, settings.k)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,11 +23,11 @@ from viz.pages.positions import encodings
 from viz.pages.positions.encodings import LaboratoryFigures, Picture, Settings
 from viz.pages.positions.figures import figure_files
 from viz.render.renderer import words
-from viz.state.opened_page import open_page
 from viz.state.position_override import as_trained
 from viz.state.session import address_count, choose, current_session, follow_language
 from viz.ui.choice_row import ChoiceRow
 from viz.ui.fields import Field, number_field
+from viz.ui.new_model import open_form
 from viz.ui.parts import Drawing, Views, data_table, explanation
 
 SEVERAL = 4  # numbers in a field
@@ -59,7 +60,11 @@ def section(model: TextModel, row: ChoiceRow) -> Views:
             verdicts, pictures = figures
             below.text("\n".join([*verdicts, *no_pin(name)]))  # the figures are seen without scrolling
             if nothing:
-                below.button(_("Train a model that has them"), key="learned_offer", on_click=offer_training)
+                below.button(
+                    _("Train a model that has them"),
+                    key="learned_offer",
+                    on_click=partial(open_form, position="learned"),
+                )
             numbered = sorted(enumerate(pictures), key=lambda each: not each[1].wide)
             beside = max(2, sum(not picture.wide for picture in pictures))
             columns: Iterator[DeltaGenerator] | None = None
@@ -74,11 +79,6 @@ def section(model: TextModel, row: ChoiceRow) -> Views:
         return rest
 
     return views
-
-
-def offer_training() -> None:
-    """Open the form of a new model, whose positions may be learned. In a callback."""
-    open_page("training", {"training_part": "begin", "begin": "new"})
 
 
 def no_pin(name: str) -> list[str]:

@@ -27,6 +27,7 @@ from viz.pages.training.start import start
 from viz.state import permissions, training
 from viz.state.permissions import Permission
 from viz.state.session import Session, choice, choose, current_session
+from viz.ui.new_model import FORM
 
 DEMONSTRATION = "demonstration"
 WAYS = (DEMONSTRATION, "new", "on")
@@ -203,7 +204,7 @@ LINKED = (DRAFT, network.Part.KIND, network.Part.PRESET, training_data.Part.SOUR
 KEPT, MOST = 600.0, 8  # seconds that a process keeps one, and how many
 RECALLED = "draft_recalled"
 NAMES = (
-    *(network.FORM.key(name) for name in NETWORK_OPTIONS),
+    *(FORM.key(name) for name in NETWORK_OPTIONS),
     *(network.Part.PUT, network.Part.VOCABULARY),
     *(training_data.Part.TASK, training_data.Part.COUNT, training_data.Part.SHARE),
     *(own_data.Part.CONTENT, own_data.Part.PASTED, own_data.Part.DELIMITER),

@@ -16,15 +16,14 @@ from model.options import field_text
 from viz.i18n.catalogue import _
 from viz.i18n.messages import in_language
 from viz.state.session import choice, choose, follow_language
-from viz.ui.fields import Form
+from viz.ui import new_model
+from viz.ui.new_model import FIRST_PRESET, FORM
 
 USUAL = (
     *("d_model", "n_heads", "d_ff", "n_encoder_layers", "n_decoder_layers", "max_length"),
     *("dropout", "position", "norm_placement"),
 )
 RARE = tuple(name for name in NETWORK_OPTIONS if name not in USUAL)
-FIRST_PRESET = "tiny"
-FORM = Form("network", NETWORK_OPTIONS)
 USUALLY = "usual"  # as the units: what suits the data
 KIND_NAMES = {
     "encoder-decoder": Message("encoder-decoder"),
@@ -44,10 +43,10 @@ UNIT_NAMES = {
 class Part(StrEnum):
     """Names in the session state; kind and preset are in the address bar too."""
 
-    KIND = "kind"
-    PRESET = "preset"
-    PUT = "network_put"
-    OPTIONS = "network_options"
+    KIND = new_model.KIND
+    PRESET = new_model.PRESET
+    PUT = new_model.PUT
+    OPTIONS = new_model.OPTIONS
     RARE = "network_rare"
     OPENED_FOR = "network_opened_for"  # the faults for which their fields are shown
     UNITS = "network_units"
