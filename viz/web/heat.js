@@ -121,7 +121,7 @@ function ranksWithRoom(texts, ranks, room, phone, measure) {
   const most = Math.min(ranks, Math.max(1, Math.floor(room / (measure(LETTERS) + 6))));
   const widths = texts.map((words) => measure(shortened(words)) + 6);
   /** @param {number} shown */
-  const whole = (shown) => widths.every((wide, cell) => cell % ranks >= shown || wide <= room / shown);
+  const whole = (shown) => widths.every((wide, cell) => cell % ranks >= shown || wide <= Math.floor(room / shown));
   let shown = most;
   while (shown > (phone ? 2 : 4) && !whole(shown)) shown--;
   return shown;
