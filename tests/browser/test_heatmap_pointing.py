@@ -53,6 +53,23 @@ MARKED = """
   return data.filter((_, at) => at % 4 === 0 && data[at] === 75 && data[at + 1] === 77 && data[at + 2] === 87).length;
 }
 """
+
+
+def test_where_both_axes_are_of_one_text_only_the_pointed_column_and_row_are_marked(page):
+    labels = ["▁She", "▁bought", "▁car"]
+    shown = Shown(page, labels, labels, sides=("source", "source"))
+    canvas = page.get_by_role("img", name="what it shows")
+    marked = []
+    for cell in (4, 5):  # on the diagonal one token is pointed at, beside it two
+        box = cells(shown.svg(), 9)[cell]
+        x, y = (float(box[start]) + float(box[length]) / 2 for start, length in (("x", "width"), ("y", "height")))
+        canvas.hover(position={"x": x, "y": y})
+        page.wait_for_timeout(100)
+        marked.append(canvas.evaluate(MARKED))
+    two = len("·bought") + len("·car")
+    assert marked[1] < 1.15 * marked[0] * two / (2 * len("·bought"))
+
+
 HOVER = "([side, position]) => window.__vitrine.dispatchEvent(new CustomEvent('hover', { detail: { side, position } }))"
 
 

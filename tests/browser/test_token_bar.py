@@ -40,7 +40,9 @@ DATA = {
         "comparable": True,
         "alignments": {side: {"inserted": [], "deleted": []} for side in ("source", "target")},
         "changes": [{"title": "head", "unit": "weight", "items": [ITEM]}],
-        "words": dict.fromkeys(("keep", "explanation", "pinned", "differences", "about", "release"), "w"),
+        "words": dict.fromkeys(
+            ("keep", "explanation", "pinned", "list", "none", "differences", "about", "release"), "w"
+        ),
     },
 }
 
@@ -89,6 +91,28 @@ def test_tokens_that_have_no_room_are_led_to_and_come_into_sight_where_they_are_
     show(page)  # folded on a phone, the guesses too
     expect(page.locator(".brief")).to_be_visible()
     expect(page.locator(".guesses .choice")).to_be_hidden()
+
+
+def test_what_is_pinned_has_a_line_with_the_first_of_each_kind_and_on_a_phone_it_is_among_the_buttons(page):
+    kinds = [
+        {"title": title, "unit": "unit", "items": [{**ITEM, "label": f"{title} {number}"} for number in (1, 2)]}
+        for title in ("heads", "layers")
+    ]
+    pin = {**DATA["pin"], "changes": kinds}
+    source = [{"label": f"token{number}", "special": False} for number in range(7)]
+    show(page, pin=pin, source=source, guesses=[])
+    assert page.locator(".largest .change .label").all_inner_texts() == ["heads 1", "layers 1"]
+    assert page.locator(".check").inner_text() == "✓ 0 checks"
+    row = page.locator(".tokens.source").evaluate("(row) => [row.scrollWidth, row.clientWidth]")
+    assert row[0] <= row[1]  # the buttons of the pin take no room of it
+    page.locator(".largest .change").first.click()
+    assert page.evaluate("window.rows") == [["change", {"head": 1}]]
+    show(page, pin={**pin, "changes": []})
+    assert page.locator(".largest").inner_text() == "w"  # nothing differs
+    page.set_viewport_size({"width": 390, "height": 844})
+    show(page, pin=pin)
+    assert page.locator(".cluster > .pinned").is_visible()
+    assert not page.locator(".largest").is_visible()
 
 
 PASSED = {"text": "rows", "passed": True, "title": "largest"}

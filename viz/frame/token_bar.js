@@ -26,13 +26,28 @@ function placeHeader(root) {
   sticky.style.setProperty("--cluster", `${cluster.offsetWidth}px`); // as wide is the column of the button above
 }
 
-// Where tokens are cut beside what is changed or pinned, checks and changes are signs without words, what is pinned keeps its word: it leads to the list.
+// Where tokens are cut beside what is changed or pinned, the longer text takes what the shorter one leaves; where that is
+// not enough, checks and changes are signs without words.
 /** @param {Root} root */
 function fitLine(root) {
-  root.classList.remove("tight");
+  placePin(root);
+  root.classList.remove("fitted", "tight");
   if (!root.classList.contains("crowded") || matchMedia(PHONE).matches) return;
-  const cut = root.reels.some((/** @type {any} */ { row }) => row.scrollWidth > row.clientWidth + 1);
-  root.classList.toggle("tight", cut);
+  const cut = () => root.reels.some((/** @type {any} */ { row }) => row.scrollWidth > row.clientWidth + 1);
+  for (const economy of ["fitted", "tight"]) if (cut()) root.classList.add(economy);
+}
+
+// What is pinned has a line of its own with the largest changes, so that tokens keep theirs; on a phone it is among the
+// other buttons.
+/** @param {Root} root */
+function placePin(root) {
+  const { opener, panel } = root.pinned;
+  const pin = root.querySelector(".pin");
+  root.pinLine.hidden = opener.hidden || matchMedia(PHONE).matches;
+  const place = root.pinLine.hidden ? root.cluster : root.pinLine;
+  if (pin.parentElement !== place) for (const part of [pin, opener, panel]) place.insertBefore(part, place.lastElementChild);
+  const [first] = root.largest.children;
+  for (const each of root.largest.children) each.style.visibility = each.offsetTop > first.offsetTop ? "hidden" : ""; // there is no room
 }
 
 // The header on the page's background. By hand: CSS would need :has(), which the browser evaluates again at every change of
@@ -162,6 +177,8 @@ function build(parentElement) {
   const pin = element("div", "pin");
   root.cluster.append(element("div", "changed"), element("div", "pieces"), root.check.opener, root.check.panel, pin, root.pinned.opener, root.pinned.panel, root.fold);
   root.pinned.panel.append(element("div", "what-is-pinned"), element("div", "changes"));
+  root.pinLine = root.appendChild(element("div", "pin-line"));
+  root.largest = root.pinLine.appendChild(element("div", "largest"));
   const follow = onHover((side, position) => {
     if (position >= 0) bringIntoSight(root.querySelector(`.chip[data-side="${side}"][data-position="${position}"]`));
   });
@@ -314,7 +331,8 @@ function showPin(root, { pinned, differing, comparable, words }, act) {
     keep.title = words.explanation;
     return parent.replaceChildren(keep);
   }
-  sign(opener, "● ", `${words.pinned} `, "▾"); // a list opens: what is pinned, what changed most
+  opener.replaceChildren("● ", element("span", "words", words.pinned), element("span", "words of-list", ` · ${words.list}`), " ▾");
+  opener.setAttribute("aria-label", opener.textContent);
   opener.title = words.about;
   const differences = newButton(words.differences, () => act(differing ? "values" : "differences"), differing);
   differences.disabled = !comparable && !differing; // who sees them already can turn them off
@@ -324,9 +342,10 @@ function showPin(root, { pinned, differing, comparable, words }, act) {
   panel.firstElementChild.replaceChildren(name, newButton(words.release, () => act("release")));
 }
 
-// The largest changes of each kind; a click on one closes the list and opens the page that shows it.
-/** @param {Root} parent @param {PinHeader} header @param {(act: any) => void} act @param {() => void} close */
-function showChanges(parent, { pinned, changes, words }, act, close) {
+// The largest changes of each kind in the list, and the first of each beside it; a click on one closes the list and opens the
+// page that shows it.
+/** @param {Root} parent @param {Root} largest @param {PinHeader} header @param {(act: any) => void} act @param {() => void} close */
+function showChanges(parent, largest, { pinned, changes, words }, act, close) {
   /** @param {any} given @param {string} unit */
   const item = ({ label, value, exact, act: place, token, opens }, unit) => {
     const made = element("button", "change");
@@ -345,12 +364,20 @@ function showChanges(parent, { pinned, changes, words }, act, close) {
     return made;
   };
   const waiting = pinned && !changes; // they follow: those of before stand there in grey
-  parent.classList.toggle("waiting", Boolean(waiting));
+  for (const part of [parent, largest]) part.classList.toggle("waiting", Boolean(waiting));
   if (waiting && !parent.children.length) parent.append(element("div", "muted", words.follow));
   if (waiting) return;
   if (shows(parent, pinned, changes, words)) return;
+  largest.replaceChildren();
   if (!pinned || !changes) return parent.replaceChildren();
-  if (!changes.length) return parent.replaceChildren(element("div", "muted", words.none));
+  if (!changes.length) {
+    largest.append(element("div", "muted", words.none));
+    return parent.replaceChildren(element("div", "muted", words.none));
+  }
+  for (const { title, unit, items } of changes) {
+    const first = largest.appendChild(element("div", "first"));
+    first.append(element("span", "muted", title), item(items[0], unit));
+  }
   const lists = changes.map(({ title, unit, items }) => {
     const list = element("div", "list");
     const heading = list.appendChild(element("div", "heading", title));
@@ -465,7 +492,7 @@ export default function ({ data: bytes, parentElement, setTriggerValue }) {
   root.classList.toggle("crowded", Boolean(data.pin.pinned || data.changed.text || fails));
   showPin(root, data.pin, (name) => root.act(name));
   root.change = (/** @type {any} */ place) => setTriggerValue("change", place);
-  showChanges(root.querySelector(".changes"), data.pin, (place) => root.change(place), () => root.pinned.panel.hidePopover());
+  showChanges(root.querySelector(".changes"), root.largest, data.pin, (place) => root.change(place), () => root.pinned.panel.hidePopover());
   fitLine(root);
   return ending(root);
 }

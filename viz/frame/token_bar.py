@@ -342,6 +342,7 @@ def pinned(session: Session, compared: bool = True) -> dict[str, Any]:
         "keep": _("Pin"),
         "explanation": _("Keep this trace as the reference: every view then shows the difference"),
         "pinned": _("pinned"),
+        "list": _("largest changes"),
         "differences": _("differences"),
         "about": _("What is pinned, and what has changed most"),
         "release": _("unpin"),

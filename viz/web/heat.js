@@ -19,6 +19,9 @@ function labelAt({ places }, position, block) {
   return places ? places.indexOf(position) : Math.floor(position / block);
 }
 
+/** @param {string} name */
+const isSpecial = (name) => /^<.*>$/.test(name);
+
 /** @typedef {ReturnType<typeof arrange>} HeatPlace */
 
 const LOWEST = 72; // of the colour bar: room for its title
@@ -145,7 +148,7 @@ export function arrange({ rows, columns, scale, texts, ranked, valued, highest, 
   if (ranked) names.columns.length = count.columns = ranksWithRoom(texts ?? [], count.columns, width - left - bar, width < NARROW, measure);
   const widths = names.columns.map(measure);
   // Where all words fit only special tokens that do not are turned.
-  const words = widths.filter((_, column) => !/^<.*>$/.test(names.columns[column]));
+  const words = widths.filter((_, column) => !isSpecial(names.columns[column]));
   const [widest, widestWord] = [Math.max(...widths), Math.max(...(words.length ? words : widths))];
   let right = bar;
   let [wide, turn] = [0, 0];
@@ -164,7 +167,11 @@ export function arrange({ rows, columns, scale, texts, ranked, valued, highest, 
   const steps = spread(count.columns, wide, FONT + 1);
   const thinned = width < NARROW && names.columns.every((name) => /^\d+$/.test(name)); // numbers in steps are not read
   const named = turn === -90 ? (thinned ? { every: steps.every * steps.levels, levels: 1 } : steps) : { every: turn ? spread(count.columns, FONT + 1, FONT + 1).every : 1, levels: 1 };
-  const turns = widths.map((label) => (turn === 0 && label + 6 > wide ? -90 : turn));
+  // Slanted, the brackets of a special token look cut: where it fits it stands upright between words that are turned.
+  const turns = widths.map((label, column) => {
+    if (label + 6 > wide) return turn || -90;
+    return isSpecial(names.columns[column]) ? 0 : turn;
+  });
   const top = snap(34 + (turn === 0 ? Math.max(FONT, ...widths.filter((_, column) => turns[column])) : turn === -45 ? 0.71 * (widest + FONT) : named.levels * (widest + 6) - 6));
   const filling = Math.max(Math.min(least, LOWEST_ROW), Math.min(110, (largeHeight() - top) / count.rows));
   const usual = Math.min(some, Math.max(tall, Math.min(64, beside / count.rows)), least);
@@ -189,19 +196,20 @@ function draw(pen, place, { header, values, visible, chosen, column: chosenColum
   const { rows, columns, scale } = header;
   const { names, count, turns, left, top, high, length, gap, every, levels, widest, x, y } = place;
   const [tall, broad] = header.block ?? [1, 1];
+  const inside = pointed.row >= 0; // then its row and its column stand out alone, where both axes have the same tokens
   const [litRow, litColumn] = [labelAt(rows, litOf(lit, rows), tall), labelAt(columns, litOf(lit, columns), broad)];
   const [right, bottom] = [x(count.columns), y(count.rows)];
   pen.text(columns.title, (left + right) / 2, 9, { align: "center" });
   pen.text(rows.title, place.titles.rows.middle, top + length / 2, { align: "center", turn: -place.titles.rows.turn });
   names.columns.forEach((name, column) => {
-    const marked = column === pointed.column || column === litColumn;
+    const marked = column === (inside ? pointed.column : litColumn);
     if (column % every.columns && !marked) return;
     const [middle, up] = [(x(column) + x(column + 1)) / 2, (column % levels) * (widest + 6)];
     if (up) pen.line([[middle, top - 3], [middle, top - 6 - up]], { width: 1, faint: true });
     pen.text(name, middle, top - 9 - up, { align: turns[column] ? "left" : "center", turn: turns[column], marked, token: !columns.prose });
   });
   names.rows.forEach((name, row) => {
-    const marked = row === pointed.row || row === litRow;
+    const marked = row === (inside ? pointed.row : litRow);
     if (row % every.rows && !marked) return;
     pen.text(name, left - 8, (y(row) + y(row + 1)) / 2, { align: "right", marked, strong: row === chosen, token: !rows.prose });
   });

@@ -236,8 +236,19 @@ function drawCells(pen, place, panel, measured) {
       else if (!palette) pen.box(...box, SEEN);
       else if (Number.isFinite(value)) pen.box(...box, palette.names[shade(value, scale)]);
       else pen.box(...box, ODD_COLOUR);
-      if (flags[cell] & 2) pen.frame(box[0] + 1.5, box[1] + 1.5, wide - gap - 2, high - gap - 2, { width: Math.min(wide, high) < 18 ? 1.2 : 2, colour: CHANGED });
     }
+  }
+}
+
+// Frames of changed cells, over that of the chosen row.
+/** @param {Pen} pen @param {PanelPlace} place @param {ShownPanel} panel */
+function frameChanged(pen, { left, top, wide, high, count: [rows, columns] }, { flags }) {
+  const gap = Math.min(wide, high) >= 7 ? 1 : 0;
+  const line = Math.min(wide, high) < 18 ? 1.2 : 2;
+  for (let cell = 0; cell < rows * columns; cell++) {
+    if (!(flags[cell] & 2)) continue;
+    const [x, y] = [left + (cell % columns) * wide, top + Math.floor(cell / columns) * high];
+    pen.frame(x + 1.5, y + 1.5, wide - gap - 2, high - gap - 2, { width: line, colour: CHANGED });
   }
 }
 
@@ -248,9 +259,9 @@ function drawCells(pen, place, panel, measured) {
 function drawLabels(pen, place, panel, lit, pointed) {
   const { left, top, wide, high, names, turns, named, every, levels, step } = place;
   const { rows, columns } = panel;
-  const here = pointed.panel === place.index;
+  const here = pointed.panel === place.index; // then its row and its column stand out alone
   names.columns.forEach((/** @type {string} */ name, /** @type {number} */ column) => {
-    const marked = (here && column === pointed.column) || isLit(columns, column, lit);
+    const marked = here ? column === pointed.column : isLit(columns, column, lit);
     if (column % every[1] && !marked) return;
     const [turn, middle, up] = [turns[column], left + (column + 0.5) * wide, (column % levels) * step];
     if (up && name) pen.line([[middle, top - 2], [middle, top - up - 3]], { width: 1, faint: true });
@@ -258,7 +269,7 @@ function drawLabels(pen, place, panel, lit, pointed) {
   });
   if (!named) return;
   names.rows.forEach((/** @type {string} */ name, /** @type {number} */ row) => {
-    const marked = (here && row === pointed.row) || isLit(rows, row, lit);
+    const marked = here ? row === pointed.row : isLit(rows, row, lit);
     if (row % every[0] && !marked) return;
     pen.text(name, left - 8, top + (row + 0.5) * high, { align: "right", marked, room: high, strong: row === panel.chosen, token: !rows.prose });
   });
@@ -287,10 +298,12 @@ function drawPanels(pen, { places }, { header, lit = {}, pointed = {} }) {
     place.notes.forEach((/** @type {string} */ line, /** @type {number} */ at) => pen.text(line, left, place.noted + TITLE * (at + 1), {}));
     drawColumnsTitle(pen, place, panel);
     drawLabels(pen, place, panel, lit, pointed);
-    drawCells(pen, place, panel, Math.min(wide, high) * (window.devicePixelRatio || 1));
+    const measured = Math.min(wide, high) * (window.devicePixelRatio || 1);
+    drawCells(pen, place, panel, measured);
     pen.frame(left, top, count[1] * wide, count[0] * high, { faint: true });
     const { chosen = -1 } = panel;
     if (chosen >= 0) frameChosen(pen, left, top + chosen * high, count[1] * wide, high, 2);
+    if (measured >= SMALL) frameChanged(pen, place, panel);
     if (panel.framed) frameChosen(pen, left + panel.framed[1] * wide, top + panel.framed[0] * high, wide, high, 2);
     if (pointed.panel === index && pointed.row >= 0 && pointed.column >= 0) {
       pen.frame(left + pointed.column * wide, top + pointed.row * high, wide, high, {});

@@ -5,6 +5,7 @@ import { cleared, contextOf, element, newRoot, pixelRatio, scrolling, windowHeig
 import { dotted } from "./chips.js";
 import { exact, precisionOf, signed } from "./numbers.js";
 import { bus, onHover } from "./bus.js";
+import { writePhrases } from "./phrases.js";
 import { appearance, canvasPen, forgetWidths, measurer, onTheme, svgPen } from "./pens.js";
 
 // Which token of an axis is lit somewhere on the page; -1, none.
@@ -353,7 +354,7 @@ export function showPlot(root, shown) {
   if (root.shown) bringIntoView(root, header);
   root.shown = shown;
   const [finding, name, , sentence, note] = /** @type {any} */ (root.heading.children);
-  write(finding, dotted(header.finding ?? ""));
+  writePhrases(finding, dotted(header.finding ?? ""));
   root.heading.classList.toggle("found", Boolean(header.finding));
   write(name, dotted(header.name));
   write(sentence, dotted(header.sentence ?? ""));

@@ -30,6 +30,13 @@ test("where all words fit, a special token that does not is turned by itself", (
   assert.deepEqual(turns.slice(1), [0, 0, 0, -90]);
 });
 
+test("between slanted words a special token stands upright where it fits", () => {
+  const labels = ["·She", "·bought", "·yesterday", "</s>"];
+  const slanted = Array.from({ length: 100 }, (_, at) => arranged(labels, 200 + 5 * at)).filter(({ turns }) => turns[2] === -45);
+  assert.ok(slanted.some(({ turns }) => turns[3] === 0));
+  for (const { turns, wide } of slanted) assert.equal(turns[3], measure("</s>") + 6 > wide ? -45 : 0);
+});
+
 test("a title of one sign stands beside its axis, and has its room; a longer one is turned", () => {
   const [short, long] = ["σ", "query (from)"].map((title) => arranged(["a"], 300, title));
   assert.deepEqual([short.titles.rows.turn, long.titles.rows.turn], [0, 90]);

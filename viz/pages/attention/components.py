@@ -56,7 +56,7 @@ class HeadGridRenderer(Renderer[HeadGrid]):
         return {
             "place": _("Layer {layer}, head {head}"),
             "metric": self.figure.words["metric"],
-            "best": _("Over all kinds:"),
+            "best": _("Most changed:") if self.figure.difference else _("Over all kinds:"),
             "masked": _("masked"),
             "download": _("Download"),
             "csv": self.columns,

@@ -124,13 +124,18 @@ def _notes(head_maps: HeadMaps, thumbnails: Thumbnails, heads: Heads) -> list[st
 
 def best_of_kinds(head_maps: HeadMaps, thumbnails: Thumbnails) -> list[tuple[tuple[str, int, int], str]]:
     """Of each kind of attention that has the metric, the head that its order begins with, and its words; the first kind
-    first. Empty where there is one kind; where the order is that of the layers, or of differences; or while heads wait.
+    first. Of differences it is the head whose weights changed most. Empty where there is one kind; where the order is
+    that of the layers; or while heads wait.
     """
+    if not thumbnails.known.all():
+        return []
+    if head_maps.differing:
+        return most_changed(head_maps)
     wish, trace = head_maps.wish, head_maps.trace
     kinds = [
         kind for kind in get_args(AttentionKind) if trace.attention_paths(kind) and wish.metric in metrics_of(kind)
     ]
-    if wish.order == "layer" or head_maps.differing or len(kinds) < 2 or not thumbnails.known.all():
+    if wish.order == "layer" or len(kinds) < 2:
         return []
     firsts = []
     for kind in kinds:
@@ -143,13 +148,31 @@ def best_of_kinds(head_maps: HeadMaps, thumbnails: Thumbnails) -> list[tuple[tup
             firsts.append((float(values[place]), kind, place))
     firsts.sort(key=lambda each: each[0], reverse=wish.order == "highest")
     sign = METRIC_SIGNS[wish.metric]
-    return [
-        (
-            (kind, layer, head),
-            joined(" · ", joined(" ", attention_title(kind), f"{layer + 1}.{head + 1}"), metric_number(sign, value)),
-        )
-        for value, kind, (layer, head) in firsts
-    ]
+    return [_named(kind, place, metric_number(sign, value)) for value, kind, place in firsts]
+
+
+def most_changed(head_maps: HeadMaps) -> list[tuple[tuple[str, int, int], str]]:
+    """Of each kind of attention the head whose weights changed most since the pin, and the share that moved; the
+    largest change first.
+    """
+    assert head_maps.comparison is not None
+    firsts = []
+    for kind in get_args(AttentionKind):
+        if not head_maps.trace.attention_paths(kind):
+            continue
+        changes = np.nan_to_num(head_maps.comparison.head_changes(kind))
+        layer, head = divmod(int(changes.argmax()), changes.shape[1])
+        if changes[layer, head] > 0:
+            firsts.append((float(changes[layer, head]), kind, (layer, head)))
+    firsts.sort(key=lambda each: each[0], reverse=True)
+    numbers = significant_alike(*(change for change, _kind, _place in firsts))
+    return [_named(kind, place, number) for (_change, kind, place), number in zip(firsts, numbers, strict=True)]
+
+
+def _named(kind: AttentionKind, place: tuple[int, int], number: str) -> tuple[tuple[str, int, int], str]:
+    """A head of a kind with its name and number."""
+    name = joined(" ", attention_title(kind), f"{place[0] + 1}.{place[1] + 1}")
+    return (kind, *place), joined(" · ", name, number)
 
 
 def extremes(head_maps: HeadMaps, thumbnails: Thumbnails, heads: Heads) -> str:
@@ -211,19 +234,19 @@ def grid_sentences(head_maps: HeadMaps, count: int, cells: NDArray[np.float32]) 
     layers = Message("{count} layer", plural="{count} layers", count=maps.layers)
     heads = Message("{count} head", plural="{count} heads", count=maps.heads)
     whole = joined(" × ", layers, heads)
+    of_all = Message("{shown} of {layers} × {heads} heads", shown=count, layers=maps.layers, heads=maps.heads)
     sentences: list[str] = [
-        whole
-        if count == maps.layers * maps.heads
-        else Message("{shown} of {layers} × {heads} heads", shown=count, layers=maps.layers, heads=maps.heads),
+        whole if count == maps.layers * maps.heads else of_all,
         Message(
             "{metric} · rows: {rows} (query), columns: {columns} (key)",
             metric=metric_caption(wish.metric, wish.kind == "cross"),
             rows=side_title(head_maps.trace, head_maps.rows, head_maps.task),
             columns=side_title(head_maps.trace, head_maps.columns, head_maps.task),
         ),
-        Message("press one to see it large"),
     ]
-    if wish.kind == "cross":
+    if not head_maps.differing:  # who compares has pressed one before, and the line above says where to press
+        sentences.append(Message("press one to see it large"))
+    if wish.kind == "cross" and not head_maps.differing:
         sentences.append(Message("by previous token, diagonal or induction: under Encoder and Decoder"))
     if any(isinstance(each, RemovedHead) and each.kind == wish.kind for each in head_maps.trace.changes):
         sentences.append(Message("{sign} = removed from the model", sign=GONE))
@@ -231,29 +254,13 @@ def grid_sentences(head_maps: HeadMaps, count: int, cells: NDArray[np.float32]) 
         sentences.append(Message("most weights are small here: “scale 0 to largest” shows them"))
     if head_maps.runs.joined and head_maps.measured_runs is None:
         sentences.append(Message("the numbers are of the tokens, not of merged pieces"))
-    if most := most_changed(head_maps):
-        sentences.append(most)
     if head_maps.differing:
         sentences.append(Message("Δ = this trace − the pinned one"))
     return sentences
 
 
-def most_changed(head_maps: HeadMaps) -> str:
-    """The heads of this kind whose weights changed most since the pin; "" where differences are not shown."""
-    if not head_maps.differing or head_maps.comparison is None:
-        return ""
-    changes = np.nan_to_num(head_maps.comparison.head_changes(head_maps.wish.kind))
-    order = np.argsort(-changes, axis=None, kind="stable")[:MOST_CHANGED]
-    places = [divmod(int(place), changes.shape[1]) for place in order]
-    moved = [(layer, head, float(changes[layer, head])) for layer, head in places if changes[layer, head] > 0]
-    numbers = significant_alike(*(change for _layer, _head, change in moved))
-    heads = [f"{layer + 1}.{head + 1} ({each})" for (layer, head, _change), each in zip(moved, numbers, strict=True)]
-    return Message("most changed: {heads} of their weight", heads=", ".join(heads)) if heads else ""
-
-
 # Every head as a thumbnail, in as many cells as a thumbnail can show, and one number of each.
 
-MOST_CHANGED = 3  # heads that are named
 CELLS = 96  # of a thumbnail along each side, at most: it is shown on some 60 to 130 points
 
 

@@ -202,7 +202,9 @@ def on_rules(own: Rules, rules: str, window: str) -> None:
 
 
 def on_cell(clicked: dict[str, Any]) -> None:
-    """A click on a cell of the mask, or on the label of a row or column; of runs, on all their cells."""
+    """A click on a cell of the mask, or on the label of a row or column; of runs, on all their cells. The row's query
+    becomes the chosen one.
+    """
     session = current_session()
     kind = chosen_kind(attention_kinds(session.model.network))
     chosen, scope = fit(session, session.trace, kind), choice(SCOPES, SCOPES[0], Part.SCOPE)
@@ -216,6 +218,8 @@ def on_cell(clicked: dict[str, Any]) -> None:
     for query, key in pairs:
         cells = Cells(kind, visible_next, None if query < 0 else query, None if key < 0 else key, layer, head)
         changes = tuple(with_cells(changes, cells))
+    if pairs[0][0] >= 0:
+        session.select(query=pairs[0][0])
     session.change(changes)
 
 

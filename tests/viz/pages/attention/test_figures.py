@@ -84,11 +84,10 @@ def test_the_best_head_of_each_kind_is_that_of_its_weights_the_best_kind_first(s
     assert shown == pytest.approx([abs(value) for value, _place in sorted(expected)], abs=0.0051)
 
 
-def test_there_is_no_best_head_in_the_order_of_layers_or_of_differences_or_of_one_kind(small, tmp_path):
+def test_there_is_no_best_head_in_the_order_of_layers_or_of_one_kind(small, tmp_path):
     alone = write(tmp_path / "alone", "decoder-only")
     for shown in (
         maps_of(small, kind="encoder"),
-        maps_of(small, kind="encoder", order="highest", pinned=(small, OTHER, "")),
         maps_of(alone, kind="decoder", order="highest"),
     ):
         assert not figures(shown)[0].best

@@ -14,7 +14,7 @@ from tests.viz.pages.attention.test_bertviz import given
 from tests.viz.small import looking, small_model
 from viz.i18n.format import significant, token_sign
 from viz.pages.attention.figure import metrics_table
-from viz.pages.attention.head_grid import most_changed
+from viz.pages.attention.head_grid import all_thumbnails, best_of_kinds
 from viz.pages.attention.steps import query_steps, steps_table
 from viz.pages.attention.view import HeadMaps, HeadSettings
 from viz.state.session import Key, Selection
@@ -136,8 +136,13 @@ def test_bertviz_is_switched_to_the_pinned_trace(app, tmp_path):
     assert page()["attention"][0]["right_text"] == [*map(token_sign, session.trace.source_tokens)]
 
 
-def test_below_the_maps_stand_the_heads_that_changed_most(session):
-    changes = session.comparison.head_changes("cross")
-    layer, head = divmod(int(changes.argmax()), changes.shape[1])
-    assert str(most_changed(maps_of(session, differing=True))).startswith(f"most changed: {layer + 1}.{head + 1}")
-    assert not most_changed(maps_of(session))
+def test_above_the_maps_stands_the_head_of_each_kind_that_changed_most_the_largest_change_first(session):
+    head_maps = maps_of(session, differing=True)
+    best = best_of_kinds(head_maps, all_thumbnails(head_maps))
+    table = session.comparison.changes
+    heads = table[table["kind"] == "head"]
+    assert best[0][0][1:] == (heads["layer"].iloc[0], heads["head"].iloc[0])
+    assert float(str(best[0][1]).split()[-1]) == pytest.approx(heads["change"].iloc[0], abs=0.0006)
+    assert {kind for (kind, _layer, _head), _words in best} == {"encoder", "decoder", "cross"}
+    plain = maps_of(session)
+    assert not best_of_kinds(plain, all_thumbnails(plain))

@@ -25,6 +25,9 @@ def test_a_click_on_a_cell_changes_all_heads_a_layer_or_one(session, scope, laye
     session.fake.query_params["scope"] = scope
     page.on_cell({"row": 2, "column": 0})
     assert session.what_if.changes == (Cells("decoder", False, 2, 0, layer, head),)
+    assert session.selection.query == 2  # of which the figure beside it speaks
+    page.on_cell({"row": -1, "column": 1})
+    assert session.selection.query == 2  # a column is no query
 
 
 def test_a_click_on_a_moved_head_chooses_it(session):
