@@ -14,7 +14,7 @@ SUMMARY = ".vitrine.strip .standing"
 
 
 def step(page: Page) -> int:
-    found = re.search(r"step ([\d,]+)", page.locator(SUMMARY).inner_text())
+    found = re.search(r"step\s([\d,]+)", page.locator(SUMMARY).inner_text())
     return int(found.group(1).replace(",", "")) if found else -1
 
 
