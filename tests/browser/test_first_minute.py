@@ -86,7 +86,7 @@ def point_and_click(page: Page, model: TextModel) -> None:
 
 def loss(page: Page) -> float | None:
     """Loss of the training, as the sidebar says it; None before the first step."""
-    found = re.search(r"loss ([\d.]+)", page.locator(".vitrine.strip").inner_text())
+    found = re.search(r"loss\s([\d.]+)", page.locator(".vitrine.strip").inner_text())
     return float(found.group(1)) if found else None
 
 
