@@ -37,14 +37,15 @@ function fitLine(root) {
   for (const economy of ["fitted", "tight"]) if (cut()) root.classList.add(economy);
 }
 
-// What is pinned has a line of its own with the largest changes, so that tokens keep theirs; on a phone it is among the
-// other buttons.
+// What is pinned has a line of its own with the largest changes, so that tokens keep theirs. It scrolls away with the texts:
+// then, and on a phone or folded, what is pinned is among the other buttons.
 /** @param {Root} root */
 function placePin(root) {
   const { opener, panel } = root.pinned;
   const pin = root.querySelector(".pin");
-  root.pinLine.hidden = opener.hidden || matchMedia(PHONE).matches;
-  const place = root.pinLine.hidden ? root.cluster : root.pinLine;
+  root.pinLine.hidden = opener.hidden || root.classList.contains("folded") || matchMedia(PHONE).matches;
+  const isAway = root.pinLine.hidden || (root.classList.contains("short") && !root.opened);
+  const place = isAway ? root.cluster : root.pinLine;
   if (pin.parentElement !== place) for (const part of [pin, opener, panel]) place.insertBefore(part, place.lastElementChild);
   const [first] = root.largest.children;
   for (const each of root.largest.children) each.style.visibility = each.offsetTop > first.offsetTop ? "hidden" : ""; // there is no room
@@ -72,6 +73,7 @@ function attachHeader(root, parentElement) {
   const scrolled = new IntersectionObserver((entries) => {
     root.classList.toggle("short", entries[entries.length - 1].intersectionRatio < 0.5); // folded, or scrolled away
     showFold(root);
+    fitLine(root);
   }, { threshold: 0.5 });
   scrolled.observe(texts);
   const ends = new AbortController();
@@ -115,6 +117,7 @@ function fold(root) {
   root.classList.toggle("folded", folded);
   root.bar?.parentElement.classList.toggle("folded", folded);
   showFold(root);
+  fitLine(root);
 }
 
 /** @param {Root} root */
@@ -177,7 +180,7 @@ function build(parentElement) {
   const pin = element("div", "pin");
   root.cluster.append(element("div", "changed"), element("div", "pieces"), root.check.opener, root.check.panel, pin, root.pinned.opener, root.pinned.panel, root.fold);
   root.pinned.panel.append(element("div", "what-is-pinned"), element("div", "changes"));
-  root.pinLine = root.appendChild(element("div", "pin-line"));
+  root.pinLine = root.insertBefore(element("div", "pin-line"), line);
   root.largest = root.pinLine.appendChild(element("div", "largest"));
   const follow = onHover((side, position) => {
     if (position >= 0) bringIntoSight(root.querySelector(`.chip[data-side="${side}"][data-position="${position}"]`));
