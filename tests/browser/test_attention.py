@@ -79,7 +79,7 @@ def test_the_thumbnails_show_differences_in_their_own_colours(visit):
     source(page).fill("He is a teacher.")
     click(page, "differences")
     eventually(page, lambda: min(atlas.evaluate(HUES)[hue] for hue in ("purple", "green")) > 20)
-    expect(page.locator(".vitrine.heatmap .aside")).to_contain_text("pinned:")
+    expect(page.locator(".vitrine.heatmap .aside")).to_contain_text("of this head's weight moved")
     click(page, "differences")
     eventually(page, lambda: atlas.evaluate(HUES)["purple"] == 0)
 

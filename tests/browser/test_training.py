@@ -40,7 +40,7 @@ def part(page: Page, name: str) -> None:
 
 def heads(page: Page) -> list[str]:
     """What the thumbnails of all heads say of them."""
-    return page.locator(".vitrine.heads button[aria-label^=layer]").all_inner_texts()
+    return page.locator(".vitrine.heads button.head").all_inner_texts()
 
 
 @pytest.mark.slow
