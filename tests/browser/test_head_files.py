@@ -78,7 +78,8 @@ def test_every_head_is_in_the_table_as_exactly_as_it_was_sent(page):
     weights = grid(page, 3, 4)
     names, *rows = lines(page)
     assert names[:4] == ["layer", "head", "query", "key"]
-    error = float(names[4].removeprefix("weight ± ").replace("−", "-"))
+    digits, power = names[4].removeprefix("weight ± ").split("×10")
+    error = float(f"{digits}e{power.translate(str.maketrans('⁻⁰¹²³⁴⁵⁶⁷⁸⁹', '-0123456789'))}")
     assert error < 1e-5
     assert [row[:4] for row in rows[:5]] == [["1", "1", "t0", f"t{key}"] for key in range(4)] + [["1", "1", "t1", "t0"]]
     assert error == pytest.approx(float(weights.max()) / 65532 / 2, rel=0.01)

@@ -20,7 +20,7 @@ from viz.state.session import Key
 
 PAGES = "map positions attention masks residual feed_forward predictions".split()
 WIDE = {"d_model": 256, "n_heads": 8, "d_ff": 1024, "max_length": 500, "dropout": 0.0}
-SPARE = 20 << 20  # bytes: what Python and NumPy have beside the tensors
+SPARE = 28 << 20  # bytes: what Python and NumPy have beside the tensors, and the C library keeps between them
 
 
 @pytest.fixture
