@@ -12,6 +12,7 @@ if __name__ == "__main__":
 
     main()
 else:
+    from viz.frame.failure import tell_failure
     from viz.frame.server import MIDDLEWARE, ROUTES, prepared
 
-    app = st.App(__file__, routes=ROUTES, middleware=MIDDLEWARE, lifespan=prepared)
+    app = st.App(__file__, routes=ROUTES, middleware=MIDDLEWARE, lifespan=prepared, on_script_error=tell_failure)

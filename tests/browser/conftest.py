@@ -14,10 +14,11 @@ from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Error, 
 
 from model.checkpoints.load import open_checkpoint
 from model.inference.text_model import TextModel
-from tests.browser.server import CHROMIUM, CHROMIUM_OPTIONS, PATIENCE, ROOT, serve
+from tests.browser.server import CHROMIUM, CHROMIUM_OPTIONS, LOGS, PATIENCE, ROOT, said, serve
 
 HERE = ("127.0.0.1", "localhost")
 ARGUMENTS = [*CHROMIUM_OPTIONS["args"], "--process-per-site"]  # type: ignore[misc]
+BROWSERS: list[Browser] = []
 expect.set_options(timeout=PATIENCE)
 
 
@@ -28,6 +29,25 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("browser"):
             item.add_marker(pytest.mark.flaky(reruns=1))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+    """With what fails goes what the open windows showed and the server said: on another machine nobody can look."""
+    report = yield
+    if report.failed and item.get_closest_marker("browser"):
+        windows = [page for browser in BROWSERS for context in browser.contexts for page in context.pages]
+        report.sections += [(f"window {page.url}", shown(page)) for page in windows if "/_stcore/" not in page.url]
+        report.sections += [("server", said(log)) for log in LOGS]
+    return report
+
+
+def shown(page: Page) -> str:
+    """The words of a window, if it answers."""
+    try:
+        return " · ".join(page.locator("body").inner_text(timeout=5000).split("\n"))[:2000]
+    except Error as error:
+        return f"does not answer: {error}"
 
 
 class Visit:
@@ -89,7 +109,9 @@ def browser() -> Iterator[Browser]:
     assert CHROMIUM, "install Chromium: apt-get install chromium"
     with sync_playwright() as play:
         chromium = play.chromium.launch(**CHROMIUM_OPTIONS | {"args": ARGUMENTS})  # type: ignore[arg-type]
+        BROWSERS.append(chromium)
         yield chromium
+        BROWSERS.remove(chromium)
         chromium.close()
 
 

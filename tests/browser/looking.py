@@ -44,6 +44,9 @@ PIXELS = """
 """
 
 
+FAILURE = ".st-key-draw_again, [data-testid=stException]"  # beside the sentence on an exception that nothing has caught
+
+
 def eventually(page: Page, holds: Callable[[], bool]) -> None:
     """Something comes to hold: a page shows a change part by part."""
     end = time.monotonic() + PATIENCE / 1000

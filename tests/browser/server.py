@@ -48,6 +48,15 @@ def answers(address: str) -> bool:
     return True
 
 
+LOGS: list[int] = []  # files that the servers of this process write what they say to
+
+
+def said(log: int) -> str:
+    """The last of what a server has said. By its place: the server goes on to write where this file stands."""
+    size = os.fstat(log).st_size
+    return os.pread(log, 4000, max(0, size - 4000)).decode(errors="replace")
+
+
 @contextmanager
 def serve(script: str, *options: str, port: int = 0, **environment: str) -> Iterator[str]:
     """The address of `script` served from the project's root; the server ends with the block.
@@ -60,15 +69,16 @@ def serve(script: str, *options: str, port: int = 0, **environment: str) -> Iter
     command = [sys.executable, "-m", "streamlit", "run", script, "--server.headless", "true"]
     command += ["--server.port", str(port), *options]
     # What it says goes into a file: a pipe nobody reads fills up, and then the server waits for ever.
-    with tempfile.TemporaryFile() as said, tempfile.TemporaryDirectory() as saved:
+    with tempfile.TemporaryFile() as file, tempfile.TemporaryDirectory() as saved:
+        log = file.fileno()
         environment = {"VITRINE_SAVED": saved, **os.environ, "OMP_WAIT_POLICY": "PASSIVE", **environment}
-        server = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=said, stderr=subprocess.STDOUT)
+        server = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=log, stderr=subprocess.STDOUT)
+        LOGS.append(log)
         try:
             end = time.monotonic() + PATIENCE / 1000
             while not answers(address):
                 if server.poll() is not None:
-                    said.seek(0)
-                    raise RuntimeError(f"the server ended: {said.read().decode()[-2000:]}")
+                    raise RuntimeError(f"the server ended: {said(log)}")
                 if time.monotonic() > end:
                     raise RuntimeError("the server does not answer")
                 time.sleep(0.1)
@@ -76,5 +86,5 @@ def serve(script: str, *options: str, port: int = 0, **environment: str) -> Iter
         finally:
             server.terminate()
             server.wait()
-            said.seek(0)
-            print(said.read().decode(errors="replace")[-4000:])  # pytest shows it where a test failed
+            LOGS.remove(log)
+            print(said(log))  # pytest shows it where a test failed

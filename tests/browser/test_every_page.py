@@ -7,7 +7,7 @@ import hashlib
 import os
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from html.parser import HTMLParser
 from pathlib import Path
@@ -98,19 +98,33 @@ def model() -> Iterator[TextModel]:
 
 
 @pytest.fixture(scope="module")
-def page(browser: Browser, url: str, model: TextModel) -> Iterator[Page]:
-    """One window for all pages; it may see no error and ask no other machine."""
-    context = browser.new_context(viewport={"width": 1440, "height": 900}, locale="en-US", service_workers="block")
-    visited = Visit(context, url)
-    yield visited.open(source=PLAIN, model=model.name)
-    context.close()
-    assert not visited.errors
-    assert not visited.foreign
+def new_page(browser: Browser, url: str, model: TextModel) -> Iterator[Callable[[], Page]]:
+    """Opens windows; none may see an error or ask another machine."""
+    visits: list[Visit] = []
+
+    def new() -> Page:
+        context = browser.new_context(viewport={"width": 1440, "height": 900}, locale="en-US", service_workers="block")
+        visits.append(Visit(context, url))
+        return visits[-1].open(source=PLAIN, model=model.name)
+
+    yield new
+    for visited in visits:
+        visited.context.close()
+    for visited in visits:
+        assert not visited.errors
+        assert not visited.foreign
+
+
+@pytest.fixture(scope="module")
+def windows() -> list[Page]:
+    """The window for all pages, while nothing has failed in it: what fails is tried again in another."""
+    return []
 
 
 @pytest.fixture(scope="module", params=PAGES)
-def typed(request, page, model) -> Typed:
+def typed(request, windows, new_page, model) -> Typed:
     name = request.param
+    page = windows.pop() if windows else new_page()
     source(page).fill(PLAIN)
     page.get_by_role("link", name=name, exact=True).click()
     before = painted(page, model, name, PLAIN)
@@ -123,8 +137,9 @@ def typed(request, page, model) -> Typed:
         page.get_by_role("button", name="Menu", exact=True).click()
         page.get_by_role("button", name="Save this page").click()
     saved = download.value.path().read_text("utf-8")
-    nameless = page.evaluate(NAMELESS)
-    return Typed(name, before, after, nameless, page.evaluate(INTRUDERS), saved, download.value.suggested_filename)
+    nameless, intruders = page.evaluate(NAMELESS), page.evaluate(INTRUDERS)
+    windows.append(page)
+    return Typed(name, before, after, nameless, intruders, saved, download.value.suggested_filename)
 
 
 def painted(page: Page, model, name: str, text: str) -> list[dict]:

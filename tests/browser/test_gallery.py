@@ -14,7 +14,7 @@ from urllib.parse import urlencode
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.looking import source, stands_still
+from tests.browser.looking import FAILURE, source, stands_still
 from viz.state.session import FIRST_SOURCE
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
@@ -84,7 +84,7 @@ def test_a_picture_of_the_gallery_is_taken(visit, name, tmp_path):
     stands_still(page)
     act(page)
     stands_still(page)
-    assert page.get_by_test_id("stException").count() == 0
+    assert page.locator(FAILURE).count() == 0
     folder = Path(os.environ.get("VITRINE_GALLERY") or tmp_path)
     folder.mkdir(exist_ok=True)
     page.screenshot(path=folder / f"{name}.png")

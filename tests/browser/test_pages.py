@@ -13,7 +13,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.contrast import NOTED, drawn
-from tests.browser.looking import eventually, stands_still
+from tests.browser.looking import FAILURE, eventually, stands_still
 from tests.browser.test_appearance import CONTRASTS
 
 pytestmark = pytest.mark.browser
@@ -58,7 +58,7 @@ def test_every_page_fits_and_can_be_read(visit, look, tmp_path):
             expect(page.locator('[data-testid="stExpandSidebarButton"]')).to_be_visible()
         settle(page)
         page.screenshot(path=folder / f"{name}-{look}.png")
-        assert page.locator('[data-testid="stException"]').count() == 0, name
+        assert page.locator(FAILURE).count() == 0, name
         spare = "(main) => main.scrollWidth - main.clientWidth"
         assert page.locator('[data-testid="stMain"]').evaluate(spare) <= 0, name
         texts = [

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from playwright.sync_api import expect
+from streamlit.proto.BackMsg_pb2 import BackMsg
 
 from tests.browser.looking import chips, eventually, expect_tokens, stands_still
 
@@ -66,3 +69,44 @@ def test_what_is_left_of_the_page_before_does_not_push_what_comes(visit):
     first = button.bounding_box()
     expect(page.locator("html[data-turned]")).to_have_count(0, timeout=15_000)
     assert button.bounding_box() == first
+
+
+def test_a_late_run_of_the_page_before_takes_no_button_away(visit, model):
+    """What a text asks the script comes after the click on another page, as on a slow line: that run is of a page that
+    is left, and Streamlit forgets in it what stands outside the pages, among it the menu.
+    """
+    visited = visit()
+    late: list[bytes] = []
+    holds = False
+
+    def connected(socket) -> None:
+        server = socket.connect_to_server()
+
+        def sent(message: bytes) -> None:
+            asked = BackMsg.FromString(message).rerun_script
+            if holds and asked.fragment_id:
+                late.append(message)
+            else:
+                server.send(message)
+                if holds:  # of the page that was chosen
+                    for each in late:
+                        server.send(each)
+                    late.clear()
+
+        socket.on_message(sent)
+
+    visited.page.route_web_socket(re.compile("/_stcore/stream$"), connected)
+    page = visited.open(source="I am a teacher.")
+    stands_still(page)
+    holds = True
+    page.locator('input[aria-label="Source"]').fill("I am a student.")
+    eventually(page, lambda: bool(late))
+    page.get_by_role("link", name="Masks", exact=True).click()
+    eventually(page, lambda: not late)
+    holds = False
+    expect(page.locator("html[data-turned]")).to_have_count(0)
+    stands_still(page)
+    page.get_by_role("button", name="Menu", exact=True).click()
+    with page.expect_download():
+        page.get_by_role("button", name="Save this page").click()
+    expect_tokens(page, "source", model.source_tokens("I am a student.").labels)

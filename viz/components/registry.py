@@ -53,6 +53,17 @@ def component(name: str) -> Component:
     return Component(name, st.components.v2.component(f"vitrine_{Path(name).name}", js=script, css=style), style)
 
 
+def trigger_value(key: str, name: str) -> Any:
+    """Value that a trigger of the component with this key came with. In its callback.
+
+    A run that the page before asked for, and that comes late, takes the state of all that stands outside its fragment
+    out of the session, and with it the sight of the triggers that come next: an empty one brings them back.
+    """
+    if key not in st.session_state:
+        st.session_state[key] = {}
+    return st.session_state[key][name]
+
+
 def loader(name: str, place: str) -> str:
     """The script that Streamlit mounts. place: the path of viz/ on the server."""
     words = {"place": place, "module": f"{name}.js", "name": name}

@@ -8,9 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
 
-import streamlit as st
-
-from viz.components.registry import Component
+from viz.components.registry import Component, trigger_value
 from viz.state.class_sessions import CLASS_SESSIONS
 from viz.state.session import current_session
 
@@ -68,7 +66,7 @@ class View:
                 CLASS_SESSIONS.follow(session, False)
             with session.lock:
                 session.address.sync()  # changes of the address from the channel
-                act(st.session_state[self.key][name])
+                act(trigger_value(self.key, name))
 
 
 @dataclass

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from viz.components.registry import component, pack
+from viz.components.registry import component, pack, trigger_value
 from viz.components.view import PackedView, View
 from viz.frame import (
     class_strip,
@@ -343,7 +343,7 @@ def open_channel(session: Session) -> None:
 
 def on_visit(names: list[str]) -> None:
     """Show the model of the place to which the browser went back, or forward."""
-    if (name := st.session_state[VISITS]["model"]) in names:
+    if (name := trigger_value(VISITS, "model")) in names:
         shown_model.let_go()
         shown_model.show(name)
 

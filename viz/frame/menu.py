@@ -8,7 +8,7 @@ from typing import Any
 
 import streamlit as st
 
-from viz.components.registry import component
+from viz.components.registry import component, trigger_value
 from viz.frame import python_code, tour
 from viz.i18n import catalogue
 from viz.i18n.catalogue import _
@@ -110,12 +110,12 @@ def list_words() -> dict[str, str]:
 def prepare_file() -> None:
     """Begin to save the page: the run that follows draws what is closed too, and hands over what clicks show."""
     session = current_session()
-    session.saving, session.choices = int(st.session_state[Key.FILE]["prepare"]), Choices()
+    session.saving, session.choices = int(trigger_value(Key.FILE, "prepare")), Choices()
 
 
 def make_file() -> None:
     """Begin to write a file of the page, which the run that follows hands over."""
-    wish = st.session_state[Key.FILE]["make"]
+    wish = trigger_value(Key.FILE, "make")
     current_session().making = int(wish["number"]), str(wish["kind"])
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import streamlit as st
 
+from viz.components.registry import trigger_value
 from viz.i18n.catalogue import _
 from viz.ui.qr import code_data
 
@@ -19,7 +20,7 @@ def wanted_code() -> dict[str, Any] | None:
 
 def on_code(component: str) -> None:
     """The QR code of a link is drawn in the next run. component: key of the one whose button was pressed."""
-    st.session_state[CODE] = str(st.session_state[component]["code"])
+    st.session_state[CODE] = str(trigger_value(component, "code"))
 
 
 def link_words(name: str) -> dict[str, str]:

@@ -11,7 +11,7 @@ import pytest
 from tests.app_reading import body
 from tests.viz.frame.window import stamp
 from tests.viz.no_server import no_server
-from viz.components import view
+from viz.components import registry
 from viz.components.registry import pack
 from viz.components.view import PackedView, live
 from viz.state.serving import serving
@@ -82,7 +82,7 @@ def test_the_channel_answers_what_is_marked_and_nothing_else():
 
 
 def test_a_click_that_comes_by_the_script_is_answered_with_what_was_clicked(monkeypatch):
-    fake = no_server(monkeypatch, view)
+    fake = no_server(monkeypatch, registry)
     session = fake.session_state[Key.SESSION] = Session()
     with serving(session):
         session.address.set("layer", "3")  # the channel did

@@ -26,6 +26,7 @@ from streamlit.runtime.websocket_session_manager import WebsocketSessionManager
 
 from tests.event_loop import run
 from viz.frame import channel, guard, metrics, server
+from viz.frame.failure import tell_failure
 from viz.state.session import SESSIONS, Session
 from viz.web.modules import ROUTE, serve_module
 
@@ -53,6 +54,7 @@ def test_the_script_as_a_module_is_an_application_with_the_routes_beside_streaml
     assert isinstance(module.app, st.App)
     assert (module.app._user_routes, module.app._user_lifespan) == (server.ROUTES, server.prepared)
     assert module.app._user_middleware == server.MIDDLEWARE
+    assert module.app._on_script_error is tell_failure
     assert module.app._resolved_script_path == Path(module.__file__)  # its own pages
     endpoints = {
         "/channel": channel.channel,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from viz.components.registry import component
+from viz.components.registry import component, trigger_value
 from viz.i18n.catalogue import _
 from viz.i18n.format import literal
 from viz.i18n.messages import in_language, labelled
@@ -172,12 +172,12 @@ def step_data(lesson: Lesson, number: int, question: QuestionView, asides: Seque
 
 def on_go(lesson: Lesson) -> None:
     """Another step, asked for by a key or from the teacher's other window."""
-    number = int(st.session_state[Part.ACTS]["go"])
+    number = int(trigger_value(Part.ACTS, "go"))
     if 0 <= number < len(lesson.steps):
         open_step(lesson, number)
 
 
 def on_place() -> None:
     """A place of a figure was clicked that a question may ask for, or a film was left at a step."""
-    place = st.session_state[Part.ACTS]["place"]
+    place = trigger_value(Part.ACTS, "place")
     st.session_state[Part.PLACE] = {str(name): max(0, int(value)) for name, value in place.items()}
