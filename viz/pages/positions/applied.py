@@ -30,8 +30,7 @@ from viz.figures.colours import LOSS as LOSS_COLOUR
 from viz.figures.figure import About
 from viz.figures.heatmap import Heatmap
 from viz.i18n.catalogue import _
-from viz.i18n.errors import reason_words
-from viz.i18n.format import no_predictions, not_ours, significant
+from viz.i18n.format import no_predictions, significant
 from viz.i18n.messages import in_language, joined, labelled
 from viz.i18n.names import attention_title
 from viz.render.view import view
@@ -41,7 +40,7 @@ from viz.state.session import Key, current_session
 from viz.state.texts import first_source, typed
 from viz.ui.choice_row import ChoiceRow
 from viz.ui.fields import Field, number_field, parse, written
-from viz.ui.parts import Drawing, Placed, Views, classes, data_table, expander, explanation, frame_of, no_views
+from viz.ui.parts import Drawing, Placed, Views, classes, data_table, expander, explanation, frame_of
 from viz.ui.plots import array, caption
 
 if TYPE_CHECKING:
@@ -52,12 +51,6 @@ TYPE = "applied_type"
 
 def section(model: TextModel, row: ChoiceRow) -> Views:
     """The override first; then the text in the model with and without it."""
-    if not model.network.ours:
-        st.info(not_ours())
-        return no_views
-    if why := model.network.missing.get("positions"):
-        st.info(reason_words(why))
-        return no_views
     choose_type(model, as_trained(model), row.place)
     pin = row.place.container()
     left, right = st.columns([11, 9], gap="medium")

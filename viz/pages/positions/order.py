@@ -25,7 +25,6 @@ from viz.figures.colours import FIRST, PINNED, SECOND
 from viz.figures.figure import About
 from viz.figures.heatmap import Heatmap
 from viz.i18n.catalogue import _
-from viz.i18n.errors import reason_words
 from viz.i18n.format import not_ours, significant
 from viz.i18n.messages import joined
 from viz.render.view import view
@@ -33,7 +32,7 @@ from viz.state.pin import cached_for_pin
 from viz.state.position_override import as_trained
 from viz.state.session import current_session
 from viz.ui.choice_row import ChoiceRow
-from viz.ui.parts import Drawing, Placed, Views, data_table, expander, explanation, frame_of, no_views
+from viz.ui.parts import Drawing, Placed, Views, data_table, expander, explanation, frame_of
 from viz.ui.plots import array, caption, compared
 
 if TYPE_CHECKING:
@@ -57,12 +56,6 @@ Reversals = tuple[Reversal, Reversal]
 
 
 def section(model: TextModel, row: ChoiceRow) -> Views:
-    if not model.network.ours:
-        st.info(not_ours())
-        return no_views
-    if why := model.network.missing.get("positions"):
-        st.info(reason_words(why))
-        return no_views
     sentence_place = st.container()
     left, right = st.columns(2, gap="medium")
     along, aside = st.columns(2, gap="medium")

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import streamlit as st
+
 from model.inference.text_model import TextModel
 from viz.i18n.catalogue import _
+from viz.i18n.errors import reason_words
+from viz.i18n.format import not_ours
 from viz.pages.positions import applied, laboratory, order, tokens
 from viz.state.session import choose
 from viz.ui.choice_row import choice_row
-from viz.ui.parts import Views
+from viz.ui.parts import Views, no_views
 
 SECTIONS = {
     "tokens": tokens.section,
@@ -15,13 +19,25 @@ SECTIONS = {
     "applied": applied.section,
     "order": order.section,
 }
+WITH_OTHERS = ("applied", "order")  # sections that compute the model with other positions
 
 
 def page(model: TextModel) -> Views:
     """One of four sections, each in the parts of a page; what is not shown is not computed."""
     with choice_row("positions") as row:
         name = choose(_("Part"), list(SECTIONS), "tokens", "part", section_name, row.place)
+        if name in WITH_OTHERS and (reason := refusal(model)):
+            st.info(reason)
+            return no_views
         return SECTIONS[name](model, row)
+
+
+def refusal(model: TextModel) -> str:
+    """Reason why this model cannot be computed with other positions; "" if it can."""
+    if not model.network.ours:
+        return not_ours()
+    why = model.network.missing.get("positions")
+    return reason_words(why) if why else ""
 
 
 def section_name(name: str) -> str:
