@@ -28,7 +28,6 @@ from viz.render.reader import Reader
 from viz.render.render import render
 
 if TYPE_CHECKING:
-    from model.capture.trace import AttentionKind
     from model.inference.text_model import TextModel
 
 set_log_level("ERROR")  # Streamlit warns that there is no server, and none is needed
@@ -86,11 +85,9 @@ def heads_of(trace: Trace) -> Figure:
     Raises:
         ValueError: it has none.
     """
-    kinds: list[AttentionKind] = ["cross", "decoder", "encoder"]
-    kind = next((kind for kind in kinds if trace.attention_paths(kind)), None)
-    if kind is None:
+    if not trace.attention_kinds:
         raise ValueError("this trace has no attention to show")
-    maps = HeadMaps(trace, HeadSettings(kind), None, False)
+    maps = HeadMaps(trace, HeadSettings(trace.attention_kinds[-1]), None, False)
     thumbnails = all_thumbnails(maps)
     listed = [(layer, head) for layer in range(maps.maps.layers) for head in range(maps.maps.heads)]
     return heads_grid(maps, thumbnails, listed, (-1, -1))

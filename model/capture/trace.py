@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 from weakref import WeakKeyDictionary
 
 import torch
@@ -111,6 +111,11 @@ class Trace:
         if not paths and kind != "cross" and self.network.kind not in TWO_STACKS:
             paths = self.attention_paths("decoder" if kind == "encoder" else "encoder")
         return torch.stack([self[f"{path}.weights"] for path in paths])
+
+    @property
+    def attention_kinds(self) -> list[AttentionKind]:
+        """Kinds of attention that the network has."""
+        return [kind for kind in get_args(AttentionKind) if self.attention_paths(kind)]
 
     def attention_paths(self, kind: AttentionKind) -> list[str]:
         """Paths of the attentions of one kind, first layer first; empty if the network has none."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import cast, get_args
+from typing import cast
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from model.capture.interventions import (
@@ -171,7 +171,7 @@ class Subject:
     @property
     def attentions(self) -> list[AttentionKind]:
         """Kinds of attention of the model."""
-        return [kind for kind in get_args(AttentionKind) if self.trace.attention_paths(kind)]
+        return self.trace.attention_kinds
 
     def maps(self, kind: AttentionKind) -> tuple[int, int]:
         """Number of layers and of heads of one kind of attention.

@@ -8,7 +8,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from model.message import Message
 from viz.components.progress import progress
@@ -127,9 +127,8 @@ def checked(trace: Trace, largest: Maps, job: weakref.ref[LongTextJob]) -> Check
 def all_maps(trace: Trace) -> list[Maps]:
     """Maps of each kind of attention that a trace has."""
     from model.analysis.attention_maps import Maps
-    from model.capture.trace import AttentionKind
 
-    return [Maps(trace, kind) for kind in get_args(AttentionKind) if trace.attention_paths(kind)]
+    return [Maps(trace, kind) for kind in trace.attention_kinds]
 
 
 def is_very_long(session: Session) -> bool:

@@ -34,7 +34,6 @@ from model.experiments.engines.trace_inputs import (
     another,
     ids_of,
     kind_name,
-    kinds_of,
     read,
     recurrent,
     tolerance,
@@ -123,9 +122,9 @@ def find_attention(request: Request, formula: Formula = attention) -> Outcome:
     """Outputs of every head of the model beside equation 1 on its recorded queries, keys and values."""
     model = request.model
     trace, _texts = read(model, request.text)
-    paths = [path for kind in kinds_of(trace) for path in trace.attention_paths(kind)]
+    paths = [path for kind in trace.attention_kinds for path in trace.attention_paths(kind)]
     require(trace.network, *(f"{path}.{name}" for path in paths for name in ("query", "key", "value", "heads")))
-    maps = Maps(trace, kinds_of(trace)[0])
+    maps = Maps(trace, trace.attention_kinds[0])
     if (refusal := absent(maps, request)) is not None:
         return refusal
     errors = {path: head_errors(trace, path, formula) for path in paths}
@@ -325,7 +324,7 @@ def run_heads(request: Request) -> Iterator[Report[Outcome]]:
     if len(texts[0]) < 3:  # maps of fewer are nearly the same
         yield Report(1.0, too_short(3, texts))
         return
-    kinds = kinds_of(trace)
+    kinds = trace.attention_kinds
     require(trace.network, *(removable(kind) for kind in kinds))
     every = {kind: Maps(trace, kind) for kind in kinds}
     if all(maps.heads < 2 for maps in every.values()):

@@ -30,7 +30,6 @@ from model.experiments.engines.trace_inputs import (
     another,
     ids_of,
     kind_name,
-    kinds_of,
     read,
     recurrent,
     tolerance,
@@ -238,7 +237,7 @@ def find_places(request: Request, changes: Sequence[Intervention] = ()) -> Outco
     if batch is None:
         return too_short(4, texts)
     whole, half = (batch.trace(model.network, changes).example(row) for row in (0, 1))
-    kinds = kinds_of(whole)
+    kinds = whole.attention_kinds
     counts = {kind: (hidden_cells(whole, kind), hidden_cells(half, kind)) for kind in kinds}
     elsewhere = sum(sum(both) for kind, both in counts.items() if kind != "cross")
     of_cross = sum(counts.get("cross", (0, 0)))

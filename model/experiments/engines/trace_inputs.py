@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import get_args
-
 import torch
 from torch import Tensor
 
@@ -24,11 +22,6 @@ def read(model: TextModel, text: str) -> tuple[Trace, list[Tokens]]:
         trace, target, _generation = model.trace_generated(source)
         return trace, [source, target]
     return model.trace_tokens(source), [source]
-
-
-def kinds_of(trace: Trace) -> list[AttentionKind]:
-    """Kinds of attention that the model has."""
-    return [kind for kind in get_args(AttentionKind) if trace.attention_paths(kind)]
 
 
 def kind_name(kind: AttentionKind) -> Message:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple, get_args
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from model.analysis.attention_maps import Quantity
+from model.analysis.head_importance import Place
 from model.capture.interventions import RemovedHead, removed_heads
-from model.capture.trace import AttentionKind
 from model.message import Message
 from model.runtime import cancellation
 from viz.figures.axis import Axis
@@ -122,7 +122,7 @@ def _notes(head_maps: HeadMaps, thumbnails: Thumbnails, heads: Heads) -> list[st
     return [GONE if place in gone else numbers.get(place, "…") for place in heads]
 
 
-def best_of_kinds(head_maps: HeadMaps, thumbnails: Thumbnails) -> list[tuple[tuple[str, int, int], str]]:
+def best_of_kinds(head_maps: HeadMaps, thumbnails: Thumbnails) -> list[tuple[Place, str]]:
     """Of each kind of attention that has the metric, the head that its order begins with, and its words; the first kind
     first. Of differences it is the head whose weights changed most. Empty where there is one kind; where the order is
     that of the layers; or while heads wait.
@@ -131,48 +131,45 @@ def best_of_kinds(head_maps: HeadMaps, thumbnails: Thumbnails) -> list[tuple[tup
         return []
     if head_maps.differing:
         return most_changed(head_maps)
-    wish, trace = head_maps.wish, head_maps.trace
-    kinds = [
-        kind for kind in get_args(AttentionKind) if trace.attention_paths(kind) and wish.metric in metrics_of(kind)
-    ]
+    wish = head_maps.wish
+    kinds = [kind for kind in head_maps.trace.attention_kinds if wish.metric in metrics_of(kind)]
     if wish.order == "layer" or len(kinds) < 2:
         return []
-    firsts = []
+    firsts: list[tuple[float, Place]] = []
     for kind in kinds:
-        other = head_maps if kind == wish.kind else head_maps.of_kind(kind)
-        values = thumbnails.values
-        if other is not head_maps:
-            values = metrics(other.maps, wish.metric, runs=other.measured_runs)[wish.metric]
-        place = next(iter(other.shown_heads(values)), None)
+        maps, values = head_maps, thumbnails.values
+        if kind != wish.kind:
+            maps = head_maps.of_kind(kind)
+            values = metrics(maps.maps, wish.metric, runs=maps.measured_runs)[wish.metric]
+        place = next(iter(maps.shown_heads(values)), None)
         if place is not None and not np.isnan(values[place]):
-            firsts.append((float(values[place]), kind, place))
+            firsts.append((float(values[place]), (kind, *place)))
     firsts.sort(key=lambda each: each[0], reverse=wish.order == "highest")
     sign = METRIC_SIGNS[wish.metric]
-    return [_named(kind, place, metric_number(sign, value)) for value, kind, place in firsts]
+    return [_named(place, metric_number(sign, value)) for value, place in firsts]
 
 
-def most_changed(head_maps: HeadMaps) -> list[tuple[tuple[str, int, int], str]]:
+def most_changed(head_maps: HeadMaps) -> list[tuple[Place, str]]:
     """Of each kind of attention the head whose weights changed most since the pin, and the share that moved; the
     largest change first.
     """
     assert head_maps.comparison is not None
-    firsts = []
-    for kind in get_args(AttentionKind):
-        if not head_maps.trace.attention_paths(kind):
-            continue
+    firsts: list[tuple[float, Place]] = []
+    for kind in head_maps.trace.attention_kinds:
         changes = np.nan_to_num(head_maps.comparison.head_changes(kind))
         layer, head = divmod(int(changes.argmax()), changes.shape[1])
         if changes[layer, head] > 0:
-            firsts.append((float(changes[layer, head]), kind, (layer, head)))
+            firsts.append((float(changes[layer, head]), (kind, layer, head)))
     firsts.sort(key=lambda each: each[0], reverse=True)
-    numbers = significant_alike(*(change for change, _kind, _place in firsts))
-    return [_named(kind, place, number) for (_change, kind, place), number in zip(firsts, numbers, strict=True)]
+    numbers = significant_alike(*(change for change, _place in firsts))
+    return [_named(place, number) for (_change, place), number in zip(firsts, numbers, strict=True)]
 
 
-def _named(kind: AttentionKind, place: tuple[int, int], number: str) -> tuple[tuple[str, int, int], str]:
-    """A head of a kind with its name and number."""
-    name = joined(" ", attention_title(kind), f"{place[0] + 1}.{place[1] + 1}")
-    return (kind, *place), joined(" · ", name, number)
+def _named(place: Place, number: str) -> tuple[Place, str]:
+    """A head with its name and number."""
+    kind, layer, head = place
+    name = joined(" ", attention_title(kind), f"{layer + 1}.{head + 1}")
+    return place, joined(" · ", name, number)
 
 
 def extremes(head_maps: HeadMaps, thumbnails: Thumbnails, heads: Heads) -> str:
