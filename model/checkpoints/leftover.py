@@ -47,8 +47,8 @@ def leftover(names: Iterable[str], modules: Collection[str], trunk: str, name: s
     """Tensors of a file that the model with these modules has no use for.
 
     names: of those tensors. modules: paths of the model's modules. trunk: path of the module that is the model without
-    its head, "" for the model itself. name: of the folder. bare: these names begin
-    within the trunk.
+    its head, "" for the model itself. name: of the folder. bare: these names begin within
+    the trunk.
 
     Raises:
         CheckpointError: one lies within a part of the model, or is called as a part of a computation.

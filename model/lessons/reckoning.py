@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 
 from model.lessons.lesson import Lesson, Step
 
@@ -27,14 +26,7 @@ def fits(minutes: int, lesson: Lesson) -> bool:
 
 
 def _step(step: Step) -> float:
-    return _reading(_texts(step)) + FIGURE * (step.state is not None) + QUESTION * (step.question is not None)
-
-
-def _texts(step: Step) -> str:
-    return "\n".join("".join(span.content for span in paragraph.spans) for paragraph in step.paragraphs)
-
-
-def _reading(text: str) -> float:
-    characters = len(CHINESE.findall(text))
-    words: Sequence[str] = WORD.findall(CHINESE.sub(" ", text))
-    return characters / CHARACTERS + len(words) / WORDS
+    text = "\n".join("".join(span.content for span in paragraph.spans) for paragraph in step.paragraphs)
+    characters, words = len(CHINESE.findall(text)), len(WORD.findall(CHINESE.sub(" ", text)))
+    reading = characters / CHARACTERS + words / WORDS
+    return reading + FIGURE * (step.state is not None) + QUESTION * (step.question is not None)

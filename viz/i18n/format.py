@@ -53,10 +53,13 @@ def significant(value: float) -> str:
 def with_power(text: str) -> str:
     """A number's digits with a true minus, and with a power of ten as axes have it: 4e-08 is 4×10⁻⁸."""
     digits, _e, power = text.partition("e")
-    if not power:
-        return text.replace("-", "−")
-    raised = "10" + str(int(power)).translate(RAISED)
-    return raised if digits == "1" else f"−{raised}" if digits == "-1" else f"{digits}×{raised}".replace("-", "−")
+    number = f"{digits}×{power_text(int(power))}" if power else digits
+    return re.sub(r"^(-?)1×", r"\1", number).replace("-", "−")
+
+
+def power_text(power: int) -> str:
+    """Power of ten, 10⁻⁸, by its exponent."""
+    return f"10{str(power).translate(RAISED)}"
 
 
 def significant_alike(*values: float) -> list[str]:

@@ -421,14 +421,12 @@ def figures(scores: Scores, job: FileTranslation) -> None:
     row.metric(label.format(score="chrF"), f"{scores.chrf:.2f}", width="content", border=True)
     if job.ended:
         references = sum(len(job.references[source]) for source in job.written)
-        words = {
-            "sentences": ngettext("{count} sentence", "{count} sentences", scores.sentences),
-            "references": ngettext("{count} reference", "{count} references", references),
-        }
-        counts = {"sentences": scores.sentences, "references": references}
+        sentences = ngettext("{count} sentence", "{count} sentences", scores.sentences)
+        of_each = ngettext("{count} reference", "{count} references", references)
         st.caption(
             _("Of {sentences} with {references}.").format(
-                **{name: each.format(count=f"{counts[name]:,}") for name, each in words.items()}
+                sentences=sentences.format(count=f"{scores.sentences:,}"),
+                references=of_each.format(count=f"{references:,}"),
             )
         )
     else:

@@ -187,14 +187,10 @@ def ordered(inputs: Inputs, chosen: Chosen) -> list[int]:
     return order_of(values_of(inputs, chosen)[0], chosen.order)
 
 
-def on_page(inputs: Inputs, chosen: Chosen) -> list[int]:
-    return ordered(inputs, chosen)[chosen.page * PAGE : (chosen.page + 1) * PAGE]
-
-
 def columns_of(inputs: Inputs, chosen: Chosen) -> list[int]:
     """Units of the page, and behind them the chosen one where it is on another."""
-    units = on_page(inputs, chosen)
-    return units if chosen.unit in units else [*units, chosen.unit]
+    page = ordered(inputs, chosen)[chosen.page * PAGE : (chosen.page + 1) * PAGE]
+    return page if chosen.unit in page else [*page, chosen.unit]
 
 
 def _sizes(values: Tensor) -> Tensor:
@@ -253,18 +249,13 @@ def layer_map(inputs: Inputs, chosen: Chosen) -> Heatmap:
 def unit_map(inputs: Inputs, chosen: Chosen) -> Heatmap:
     """One page of the layer's units at every token; a chosen unit of another page has a column behind them."""
     own, other = values_of(inputs, chosen)
-    page, units = on_page(inputs, chosen), columns_of(inputs, chosen)
+    units, count = columns_of(inputs, chosen), own.shape[1]
     values = compared(own[:, units], None if other is None else other[:, units])
     quantity = unit_quantity(chosen.quantity)
     scale = scale_of(values.now, quantity, signed=bool((own < 0).any()))
     columns = Axis(Message("unit"), [unit_name(unit) for unit in units], f"units of {chosen.page}")
-    first = chosen.page * PAGE + 1
-    numbers: dict[str, Any] = {
-        "place": chosen.place,
-        "first": first,
-        "last": first + len(page) - 1,
-        "count": own.shape[1],
-    }
+    first, last = chosen.page * PAGE + 1, min((chosen.page + 1) * PAGE, count)
+    numbers: dict[str, Any] = {"place": chosen.place, "first": first, "last": last, "count": count}
     title = {
         "strength": Message("{place}: strongest units, {first} to {last} of {count}", **numbers),
         "weakness": Message("{place}: weakest units, {first} to {last} of {count}", **numbers),
@@ -272,7 +263,7 @@ def unit_map(inputs: Inputs, chosen: Chosen) -> Heatmap:
     }[chosen.order]
     file = f"units-{chosen.name}-{chosen.order}-{chosen.page + 1}"
     sentence = Message("A row is a token, a column a unit of the layer: its {quantity}.", quantity=quantity)
-    if units != page:
+    if len(units) > last - first + 1:
         title = Message("{units}, and unit {unit}", units=title, unit=unit_name(chosen.unit))
     about = _about(inputs, chosen, sentence)
     finding, note = unit_finding(inputs, chosen, own, units)

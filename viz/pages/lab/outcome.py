@@ -22,7 +22,7 @@ from viz.figures.colours import EXPECTED, PLAIN, SERIES
 from viz.figures.figure import About, Caption
 from viz.figures.heatmap import Heatmap
 from viz.i18n.catalogue import _, ngettext
-from viz.i18n.format import bytes_text, literal, seconds_text, significant, stopped, with_power
+from viz.i18n.format import bytes_text, literal, power_text, seconds_text, significant, stopped
 from viz.i18n.messages import in_language
 from viz.pages.lab.components import Matrices, Matrix
 from viz.pages.lab.experiment import Findings, Titled
@@ -191,7 +191,7 @@ def number_text(mean: float, spread: float | None, unit: str) -> str:
     if spread is not None and 0 < abs(mean) < LEAST:
         power = math.floor(math.log10(abs(mean)))
         pair = SPREAD.join(significant(each / 10**power) for each in (mean, spread))
-        value = f"({pair})×{with_power(f'1e{power}')}"
+        value = f"({pair})×{power_text(power)}"
     elif spread is not None:
         value += SPREAD + (f"<\N{NO-BREAK SPACE}{LEAST}" if 0 < spread < LEAST else significant(spread))
     return f"{value}\N{NO-BREAK SPACE}{_('nats') if unit == 'nats' else unit}" if unit else value

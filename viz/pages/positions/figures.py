@@ -19,7 +19,7 @@ from viz.components.registry import component, pack
 from viz.components.view import PackedView, View
 from viz.figures.colours import KEY, QUERY, SERIES
 from viz.figures.figure import Caption
-from viz.i18n.format import with_power
+from viz.i18n.format import power_text, significant
 from viz.render.renderer import about_header
 from viz.render.view import about_click
 
@@ -30,10 +30,7 @@ GRID = "rgba(128,128,128,0.22)"
 DOTS = 50  # positions along a plane, and along a panel: where there are more, dots would be a band
 DOTS_OF_PANEL = 32
 PANEL, ABOVE = 96, 42  # pixels of a panel's height, and of the room for its titles
-DECIMALS, DIGITS = (
-    ",.4~f",
-    ",.4~r",
-)  # of what is pointed at, on linear axes and on logarithmic ones
+DECIMALS, DIGITS = ",.4~f", ",.4~r"  # of what is pointed at, on linear axes and on logarithmic ones
 POWERS = range(-20, 21)  # of ten beside a logarithmic axis
 DIVERGING = [[0, KEY], [0.5, "rgba(128,128,128,0)"], [1, QUERY]]
 
@@ -157,7 +154,7 @@ def _scale(figure: go.Figure, log_y: bool) -> None:
 
 def _power(power: int) -> str:
     """A power of ten as axes have it."""
-    return f"{10.0**power:,.4f}".rstrip("0").rstrip(".") if -4 <= power <= 4 else with_power(f"1e{power}")
+    return significant(10.0**power) if power < 5 else power_text(power)
 
 
 def table_figure(values: Float[ndarray, "row column"], x_title: str, y_title: str, top: float = 1.0) -> go.Figure:

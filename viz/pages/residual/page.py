@@ -227,8 +227,7 @@ def show_dropout(model: TextModel, stack: str, choices: ChoiceRow) -> Views:
     beside = row.container(horizontal=True, vertical_alignment="center", width="content", gap="small")
     usual, key = rates[site] or dropout.EXAMPLE_RATE, f"{Part.RATE}_{model.name}_{site}"
     beside.caption(_("Rate p"), width="content")
-    hidden: dict[str, Any] = {"label_visibility": "collapsed"}
-    rate = beside.number_input(_("Rate p"), 0.01, 0.99, usual, 0.05, key=key, width=130, **hidden)
+    rate = beside.number_input(_("Rate p"), 0.01, 0.99, usual, 0.05, key=key, label_visibility="collapsed", width=130)
     masks = int(choose(_("Masks"), dropout.MASKS, "1000", Part.MASKS, dropout.masks_name, row))
     left, right = st.columns(2, gap="medium")
     dropout.explain(Part.EXPLANATION)
