@@ -238,10 +238,10 @@ function bringIntoSight(chip) {
 }
 
 // A sign and its words, which a phone's line leaves out where it has no room for them.
-/** @param {Element} node @param {string} before @param {string} words @param {string} [after] */
-function sign(node, before, words, after = "") {
-  if (node.children.length && node.textContent === before + words + after) return;
-  node.replaceChildren(before, element("span", "words", words), after);
+/** @param {Element} node @param {string} before @param {string} words */
+function sign(node, before, words) {
+  if (node.children.length && node.textContent === before + words) return;
+  node.replaceChildren(before, element("span", "words", words));
   node.setAttribute("aria-label", node.textContent.trim());
 }
 
@@ -411,9 +411,8 @@ function showChanged(parent, { text, refused, words }, restore) {
   if (refused) made.push(element("span", "refused", refused));
   if (text) {
     const note = element("span", "what");
-    const said = note.appendChild(element("span"));
-    sign(said.appendChild(element("b")), "⚠ ", `${words.changed} `);
-    said.append(element("bdi", "", text));
+    sign(note.appendChild(element("b")), "⚠ ", `${words.changed} `);
+    note.append(element("bdi", "", text));
     note.title = `${text} — ${words.explanation}`;
     const button = element("button", "act", words.restore);
     button.type = "button";

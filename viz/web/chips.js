@@ -48,6 +48,9 @@ export function shown(label) {
   return dotted(label === " " ? "·" : label).replaceAll("\n", "⏎").replaceAll("\t", "⇥");
 }
 
+/** @param {string} label */
+export const isSpecial = (label) => /^<.*>$/.test(label);
+
 /** @param {HTMLElement} made @param {string} label @param {boolean} special @param {string} side */
 export function showChip(made, label, special, side) {
   made.classList.toggle("special", special);

@@ -6,7 +6,7 @@
 import { contextOf, element, placeIn } from "./elements.js";
 import { about, precise, significant } from "./numbers.js";
 import { hover } from "./bus.js";
-import { shown } from "./chips.js";
+import { isSpecial, shown } from "./chips.js";
 import { ODD_COLOUR } from "./colours.js";
 import { besideAxis, FONT, frameChosen, ODD_PIXEL, shortened } from "./pens.js";
 import { paletteOf } from "./palettes.js";
@@ -18,9 +18,6 @@ import { cellLines, HIDDEN, largeHeight, litOf, ODD, paint, paintSoon, showTip, 
 function labelAt({ places }, position, block) {
   return places ? places.indexOf(position) : Math.floor(position / block);
 }
-
-/** @param {string} name */
-const isSpecial = (name) => /^<.*>$/.test(name);
 
 /** @typedef {ReturnType<typeof arrange>} HeatPlace */
 

@@ -2,7 +2,7 @@
 // hatched, changed ones framed; cells and labels of panels that can be changed are clicked. Lengths are CSS pixels.
 
 import { unpack } from "./bytes.js";
-import { shown } from "./chips.js";
+import { isSpecial, shown } from "./chips.js";
 import { contextOf, element, ending, placeIn } from "./elements.js";
 import { exact, precise, significant } from "./numbers.js";
 import { CHANGED, channels, HUE, ODD_COLOUR } from "./colours.js";
@@ -139,7 +139,7 @@ function arrangePanels(header, width, ratio, measure) {
         // Where all words fit only special tokens that do not are turned.
         /** @type {number[]} */
         const widths = shape.names.columns.map(measure);
-        const widest = Math.max(0, ...widths.filter((_, column) => !/^<.*>$/.test(shape.names.columns[column])));
+        const widest = Math.max(0, ...widths.filter((_, column) => !isSpecial(shape.names.columns[column])));
         const upright = widest + 3 <= Math.max(shape.wide, FONT + 4);
         shape.turns = widths.map((label) => (upright && label <= Math.max(widest, shape.wide) ? 0 : -90));
         const tall = widths.map((label, column) => (label ? (shape.turns[column] ? label : FONT) : 0));

@@ -10,7 +10,7 @@ import { addFiles, showFiles } from "../../web/picture.js";
 // Of a node: its height, and from one row to the next. Where the columns do not fit otherwise, and do so, its number is under its token.
 const BESIDE = { row: 32, high: 26, between: 18 }; // columns at least so much
 const STACKED = { row: 48, high: 42, between: 8 };
-const FADES = 28; // pixels at the right edge of a tree that goes on, as in beam_tree.css
+const FADES = 28; // pixels at the right edge of a tree that goes on, as in common.css
 const WIDE = { least: 74, most: 164, letter: 8, sign: 14, digit: 7.2, around: 26, alone: 13 }; // nodes; a sign is a letter of Chinese
 
 /** @param {HTMLElement} parentElement */
