@@ -105,12 +105,11 @@ def is_aside(stage: PageLayout | None) -> bool:
 
 def brief(session: Session) -> list[str]:
     """The texts, as the folded header has them; before one that the model has not written, where it comes from."""
-    written = session.generation.text if session.generation else session.traced[1]
-    if session.origin == "data" and session.target is not None:
-        tokenizer = session.model.target_tokenizer
-        answer = tokenizer.decode([each for each in session.target.ids if each not in tokenizer.special])
-        written = _("in the data: {text}").format(text=answer) if answer else ""
-    return [text[:BRIEF] for text in (session.traced[0], written) if text]
+    source, target = session.traced
+    written = target or session.written
+    if session.origin == "data" and written:
+        written = _("in the data: {text}").format(text=written)
+    return [text[:BRIEF] for text in (source, written) if text]
 
 
 def notes(session: Session) -> dict[str, str]:

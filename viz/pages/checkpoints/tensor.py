@@ -219,8 +219,7 @@ def neighbours(subject: Subject, weight: Weight, place: DeltaGenerator) -> None:
 def text_on(info: TensorInfo, session: Session) -> str:
     """The shown text on the side that a table of tokens is of: an encoder's the source, any other's the target."""
     source, target = session.traced
-    written = target or (session.generation.text if session.generation else "")
-    return source if info.name.startswith("encoder") else written or source
+    return source if info.name.startswith("encoder") else target or session.written or source
 
 
 def explain() -> None:
