@@ -240,13 +240,13 @@ def outcome(results: ScoreMeasurements) -> Outcome:
     length, width, seconds, count = say("length in tokens"), say("width d"), say("seconds"), say("operations")
     over_length, over_width = times_of(results.over_length, lengths), times_of(results.over_width, widths)
     figures: list[Curves | Table] = [
-        Curves(say("time over the length"), length, seconds, over_length, log_x=True, log_y=True),
-        Curves(say("time over the width"), width, seconds, over_width, log_x=True, log_y=True),
+        Curves(say("Time over the length"), length, seconds, over_length, log_x=True, log_y=True),
+        Curves(say("Time over the width"), width, seconds, over_width, log_x=True, log_y=True),
     ]
     over_length, over_width = counts_of(results.over_length, lengths), counts_of(results.over_width, widths)
     figures += [
-        Curves(say("operations over the length"), length, count, over_length, log_x=True, log_y=True),
-        Curves(say("operations over the width"), width, count, over_width, log_x=True, log_y=True),
+        Curves(say("Operations over the length"), length, count, over_length, log_x=True, log_y=True),
+        Curves(say("Operations over the width"), width, count, over_width, log_x=True, log_y=True),
     ]
     return Outcome(rule, reason, quantities, [*figures, growths(results)])
 
@@ -278,7 +278,7 @@ def growths(results: ScoreMeasurements) -> Table:
             row.append(f"{fit.exponent:.2f} ± {fit.error:.2f}" if fit and not math.isnan(fit.error) else "?")
         rows.append(row)
     columns = (say("scores"), say("time: exponent of n"), say("time: exponent of d"))
-    return Table(say("growth, from an eighth of the largest size on"), columns, rows)
+    return Table(say("Growth, from an eighth of the largest size on"), columns, rows)
 
 
 def run(request: Request) -> Iterator[Report[Outcome]]:

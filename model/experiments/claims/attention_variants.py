@@ -102,7 +102,7 @@ def compare(given: HeadInputs, head: int, draws: Sequence[Sequence[Variant]]) ->
         seen = float((weights != 0).sum() / given.visible.sum())
         numbers = "–" if each.cached is None else each.cached(Shape(count, length, width))
         rows.append((each.name, 100 * fmean(errors[each.key]), 100 * seen, numbers, each.needs))
-        title = say("weights of each key: {variant}", variant=each.name)
+        title = say("Weights of each key: {variant}", variant=each.name)
         labels = list(given.labels)
         figures.append(Grid(title, weights.tolist(), labels, labels, say("query"), say("key")))
         if each is not compared[0]:
@@ -120,7 +120,7 @@ def compare(given: HeadInputs, head: int, draws: Sequence[Sequence[Variant]]) ->
         *(say("variant"), say("error in %"), say("keys that count, in %\xa0of the visible ones")),
         *(say("numbers kept in this layer"), say("weights of its own")),
     )
-    figures.insert(0, Table(say("each variant in the place of full attention"), columns, rows))
+    figures.insert(0, Table(say("Each variant in the place of full attention"), columns, rows))
     rule, reason = judge([each for each in compared if is_cheaper(each)], errors)
     return Outcome(rule, reason, quantities, figures)
 

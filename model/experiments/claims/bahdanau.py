@@ -188,12 +188,12 @@ def outcome(effects: Sequence[HidingEffects], beside: Sequence[HidingEffects], t
     first = effects[0]
     axes = {"row": say("token that was written"), "column": say("token of the source")}
     figures: list[Grid | Table] = [
-        Grid(say("alignment of the recurrent network"), first.map.tolist(), first.target, first.source, **axes)
+        Grid(say("Alignment of the recurrent network"), first.map.tolist(), first.target, first.source, **axes)
     ]
     if beside and beside[0].source == first.source:
-        title = say("mean cross-attention of the Transformer {name}", name=TRANSFORMER)
+        title = say("Mean cross-attention of the Transformer {name}", name=TRANSFORMER)
         figures.append(Grid(title, beside[0].map.tolist(), beside[0].target, beside[0].source, **axes))
-    title = say("nats that a written token loses without a source token")
+    title = say("Nats that a written token loses without a source token")
     figures.append(Grid(title, first.lost.tolist(), first.target, first.source, **axes))
     figures.append(table)
     quantities = [
@@ -257,7 +257,7 @@ def steps_of(model: Translator, text: str, written: str, step: int) -> tuple[Tab
     sizes = (weights[:, None] * exact(annotations)).norm(dim=-1)
     rows = list(zip(trace.source_tokens, energies.tolist(), weights.tolist(), sizes.tolist(), strict=True))
     written_tokens = [*trace.target_tokens[1:], "</s>"]
-    title = say("three steps before {token}, the written token {number}", token=written_tokens[row], number=row + 1)
+    title = say("Three steps before {token}, the written token {number}", token=written_tokens[row], number=row + 1)
     return Table(title, (say("token of the source"), "e = vᵀ tanh(W s + U h)", "α = softmax(e)", "‖α h‖"), rows), off
 
 

@@ -119,7 +119,7 @@ def judge_growth(growth: Growth) -> Outcome:
     length = say("tokens n")
     figures: list[Figure] = [
         timed_steps(growth, fits),
-        Curves(say("memory of each step's tensors"), length, say("bytes"), memory, log_x=True, log_y=True),
+        Curves(say("Memory of each step's tensors"), length, say("bytes"), memory, log_x=True, log_y=True),
         counted_steps(growth),
         growth_table(growth, fits),
     ]
@@ -135,7 +135,7 @@ def timed_steps(growth: Growth, fits: dict[str, Fit | None]) -> Curves:
         if fitted := fits[step]:
             name = say("{name}, fitted", name=STEP_NAMES[step])
             curves.append(Curve(name, fitted.xs, [fitted(x) for x in fitted.xs], dash=True, beside=True))
-    titles = say("time of each step"), say("tokens n"), say("seconds")
+    titles = say("Time of each step"), say("tokens n"), say("seconds")
     return Curves(*titles, curves, log_x=True, log_y=True, dashed=say("power law"))
 
 
@@ -243,7 +243,7 @@ def growth_table(growth: Growth, fits: dict[str, Fit | None]) -> Table:
         ]
         for step in STEPS
     ]
-    return Table(say("counted, claimed and measured"), columns, rows)
+    return Table(say("Counted, claimed and measured"), columns, rows)
 
 
 def run_growth(request: Request) -> Iterator[Report[Outcome]]:
@@ -313,7 +313,7 @@ def judge_heads(timed: HeadTimes) -> Outcome:
         )
         for piece in PIECE_NAMES
     ]
-    title = say("time by the number of heads, d_model {d_model}", d_model=timed.sizes[heads[0]].config.d_model)
+    title = say("Time by the number of heads, d_model {d_model}", d_model=timed.sizes[heads[0]].config.d_model)
     times = Curves(title, say("heads h"), say("in times of one head"), curves, log_x=True, log_y=True)
     columns: list[str] = [
         say("heads"),
@@ -331,7 +331,7 @@ def judge_heads(timed: HeadTimes) -> Outcome:
         ]
         for count in heads
     ]
-    table = Table(say("counted and measured"), columns, rows)
+    table = Table(say("Counted and measured"), columns, rows)
     figures: list[Figure] = [times, counted_heads(timed), table]
     return Outcome(rule, reason, quantities, figures, remarks=[what_takes_longer(timed)], machine=timed.machine)
 
@@ -433,7 +433,7 @@ def judge_ways(timed: HeadTimes) -> Outcome:
     multiples = [parameters["wide"] / parameters["narrow"], counts["wide"] / counts["narrow"]]
     bars = wide_bars([*multiples, *(each.value for each in relative.values())])
     remarks = [beside_operations(PASS_NAMES[name], relative[name], multiples[1]) for name in PASSES]
-    figures: list[Figure] = [bars, Table(say("narrow beside wide"), columns, rows)]
+    figures: list[Figure] = [bars, Table(say("Narrow beside wide"), columns, rows)]
     return Outcome(rule, reason, quantities, figures, remarks=remarks, machine=timed.machine)
 
 

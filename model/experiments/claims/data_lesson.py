@@ -151,7 +151,7 @@ def judge(lesson: Lesson) -> Outcome:
         )
         for name, corpus in zip(names, lesson.distributions, strict=True)
     ]
-    title = say("next token after the prompt, mean over the seeds, after {step} steps", step=lesson.step)
+    title = say("Next token after the prompt, mean over the seeds, after {step} steps", step=lesson.step)
     figure = Curves(title, say("token"), say("probability"), curves, ticks=ticks)
     rows: list[list[str | float | int]] = [
         [name, number, lesson.labels[int(distribution.argmax())], float(distribution.max()), text]
@@ -159,7 +159,7 @@ def judge(lesson: Lesson) -> Outcome:
         for number, (distribution, text) in enumerate(zip(corpus, texts, strict=True), start=1)
     ]
     columns = (say("corpus"), say("seed"), say("next token"), say("its probability"), say("answer"))
-    return Outcome(rule, reason, quantities, [figure, Table(say("the same prompt"), columns, rows)])
+    return Outcome(rule, reason, quantities, [figure, Table(say("The same prompt"), columns, rows)])
 
 
 def run(request: Request) -> Iterator[Report[Outcome]]:

@@ -250,7 +250,7 @@ def outcome(results: Accuracies) -> Outcome:
     ]
     figures: list[Figure] = [
         Curves(
-            say("accuracy on new pairs, {task}", task=task),
+            say("Accuracy on new pairs, {task}", task=task),
             say("training pairs"),
             say("share of right tokens"),
             [curve(results, task, name) for name in NAMES],
@@ -277,7 +277,7 @@ def needed(results: Accuracies) -> Table:
             pairs = pairs_needed([int(size) for size in drawn.xs], [float(value) for value in drawn.ys])
             row.append(f"> {max(drawn.xs, default=0):,}" if pairs is None else round(pairs))
         rows.append(row)
-    title = say("training pairs for an accuracy of {level} %", level=round(100 * LEVEL))
+    title = say("Training pairs for an accuracy of {level} %", level=round(100 * LEVEL))
     return Table(title, (say("task"), *NAMES.values()), rows)
 
 

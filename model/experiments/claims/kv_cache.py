@@ -99,13 +99,13 @@ def side(lengths: Sequence[int], variant_sizes: Sequence[tuple[Variant, list[int
         for each, measured, formula_bytes in variant_sizes
     ]
     columns = (say("variant"), say("bytes by formula"), say("bytes measured"), say("share of full attention's, in %"))
-    title = say("one layer of this size after {tokens} tokens, in float32", tokens=lengths[-1])
+    title = say("One layer of this size after {tokens} tokens, in float32", tokens=lengths[-1])
     places = [float(each) for each in lengths]
     curves = [
         Curve(each.name, places, [float(size) for size in measured]) for each, measured, _formula in variant_sizes
     ]
     grown = Curves(
-        say("what one layer keeps, over length"), say("tokens"), say("bytes"), curves, log_x=True, log_y=True
+        say("What one layer keeps, over length"), say("tokens"), say("bytes"), curves, log_x=True, log_y=True
     )
     return [Table(title, columns, rows), grown]
 

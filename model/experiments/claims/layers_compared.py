@@ -319,10 +319,10 @@ def outcome(results: LayerMeasurements) -> Outcome:
     ]
     figures = (
         table(results),
-        growth_figure(results, "times", say("time over the length"), say("seconds")),
-        growth_figure(results, "memory", say("memory over the length"), say("bytes")),
-        growth_figure(results, "operations", say("operations over the length"), say("operations")),
-        growth_figure(results, "steps", say("steps that wait for one another"), say("steps")),
+        growth_figure(results, "times", say("Time over the length"), say("seconds")),
+        growth_figure(results, "memory", say("Memory over the length"), say("bytes")),
+        growth_figure(results, "operations", say("Operations over the length"), say("operations")),
+        growth_figure(results, "steps", say("Steps that wait for one another"), say("steps")),
         gradient_figure(results),
     )
     return Outcome(rule, reason, quantities, figures)
@@ -347,7 +347,7 @@ def table(results: LayerMeasurements) -> Table:
         say("paper: longest path"),
         say("path seen at {length} tokens", length=last.length),
     )
-    return Table(say("table 1 of the paper, and what was measured (d = {width})", width=results.width), columns, rows)
+    return Table(say("Table 1 of the paper, and what was measured (d = {width})", width=results.width), columns, rows)
 
 
 def exponent(fit: Fit | None) -> str:
@@ -381,7 +381,7 @@ def gradient_figure(results: LayerMeasurements) -> Curves:
         over_seeds(NAMES[kind], results.distances, zip(*results.gradients[kind], strict=True), mean=geometric)
         for kind in KINDS
     ]
-    title = say("gradient from the last output to an earlier input, before any training")
+    title = say("Gradient from the last output to an earlier input, before any training")
     return Curves(title, say("distance in tokens"), say("‖∂ output / ∂ input‖"), curves, log_y=True)
 
 

@@ -262,7 +262,7 @@ def outcome(sizes: Sequence[Size], memory: Memory | None) -> Outcome:
         curves = [Curve(WAY_NAMES[way], lengths, [float(size) for size in memory.peaks[way]]) for way in WAYS]
         maps = say("one map of all heads, by arithmetic")
         curves.append(Curve(maps, lengths, [float(size) for size in memory.maps], dash=True))
-        title = say("peak memory of one attention of the base size")
+        title = say("Peak memory of one attention of the base size")
         figures.append(Curves(title, say("tokens n"), say("bytes"), curves, log_x=True, log_y=True))
     return Outcome(rule, reason, quantities, figures)
 
@@ -313,7 +313,7 @@ def table(sizes: Sequence[Size]) -> Table:
         for row, pair in zip(rows, pairs, strict=True):
             row += pair
     visible_rows = rows if any(size.refusal for size in sizes) else rows[:-1]
-    return Table(say("the paper's sizes, predicted and measured"), columns, visible_rows)
+    return Table(say("The paper's sizes, predicted and measured"), columns, visible_rows)
 
 
 def scaled(value: float | None, unit: float = 1.0) -> float | str:

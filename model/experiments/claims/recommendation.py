@@ -351,10 +351,10 @@ def outcome(results: Recommendations) -> Outcome:
         Curve(say("likeness: cosine of their features"), places, likeness, style="bars"),
     ]
     item = results.candidate.name
-    title, share = say("accuracy on new customers"), say("share of customers it is right about")
+    title, share = say("Accuracy on new customers"), say("share of customers it is right about")
     figures = (
         Curves(title, say("training steps"), share, accuracy),
-        Curves(say("weight of each purchase for {item}", item=item), say("purchase"), say("weight"), sure, ticks=names),
+        Curves(say("Weight of each purchase for {item}", item=item), say("purchase"), say("weight"), sure, ticks=names),
         Curves(say("q·k of each purchase for {item}", item=item), say("purchase"), "q·k", bare, ticks=names),
     )
     return Outcome(rule, reason, quantities, figures)

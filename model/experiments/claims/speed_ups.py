@@ -159,7 +159,7 @@ def table(compared: Sequence[SpeedUpMeasurement], refused: Sequence[SpeedUp]) ->
         for each in compared
     ]
     rows += [[each.name, each.refusal or "", *[""] * (len(columns) - 2)] for each in refused]
-    return Table(say("each on and off, median of interleaved runs"), columns, rows)
+    return Table(say("Each on and off, median of interleaved runs"), columns, rows)
 
 
 # The five speed-ups of the tutorials, on the loaded model and its text.

@@ -134,9 +134,9 @@ def outcome(compared: Sequence[Variant], courses: Mapping[str, Course]) -> Outco
     )
     curves = [(each.name, courses[each.key]) for each in compared if courses[each.key].lengths]
     figures = (
-        Table(say("growth of each variant, claimed and measured"), columns, rows),
+        Table(say("Growth of each variant, claimed and measured"), columns, rows),
         Curves(
-            say("time over length"),
+            say("Time over length"),
             say("tokens"),
             say("seconds"),
             [Curve(name, floats(course.lengths), course.seconds) for name, course in curves],
@@ -144,7 +144,7 @@ def outcome(compared: Sequence[Variant], courses: Mapping[str, Course]) -> Outco
             log_y=True,
         ),
         Curves(
-            say("memory over length: tensors that exist at once"),
+            say("Memory over length: tensors that exist at once"),
             say("tokens"),
             say("bytes"),
             [Curve(name, floats(course.lengths), floats(course.memory)) for name, course in curves],

@@ -104,8 +104,8 @@ def outcome(compared: Sequence[Variant], side: Side) -> Outcome:
         curves.append(Curve(each.name, [float(step) for step in steps], smooth(means)))
     columns = (say("variant"), say("final loss, nats"), say("ms a step"), say("parameters"), say("weights of its own"))
     figures = (
-        Table(say("after the same training"), columns, rows),
-        Curves(say("loss while training, smoothed"), say("step"), say("nats for each token"), curves),
+        Table(say("After the same training"), columns, rows),
+        Curves(say("Loss while training, smoothed"), say("step"), say("nats for each token"), curves),
     )
     return Outcome(*judge(compared, side), quantities, figures)
 

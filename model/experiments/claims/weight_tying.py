@@ -204,7 +204,7 @@ def table(models: Sequence[ModelCounts]) -> Table:
         say("built"),
         say("saved, %"),
     )
-    return Table(say("weights by what is shared"), columns, rows)
+    return Table(say("Weights by what is shared"), columns, rows)
 
 
 def find(request: Request) -> Outcome:

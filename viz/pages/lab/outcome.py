@@ -200,7 +200,7 @@ def number_text(mean: float, spread: float | None, unit: str) -> str:
 def draw(figure: Figure, key: str, about: About, empty: str) -> FigureView | Titled:
     """A figure as a plot, or as the table that it is. empty: why it has no values, where it has none."""
     if isinstance(figure, Table):
-        return Titled(sentence_case(words(figure.title)), frame(figure))
+        return Titled(words(figure.title), frame(figure))
     return view(key, plot(figure, key.replace("_", "-"), about, empty))
 
 

@@ -10,7 +10,7 @@ from model.experiments.experiment import Outcome, Request
 from model.experiments.index import experiments
 from model.experiments.rule import Rule, Verdict
 from model.inference.text_model import TextModel
-from model.message import say
+from model.message import Message, say
 from model.network.config import Kind
 from tests.model import elsewhere
 
@@ -53,7 +53,9 @@ def verdict_of(rule: Rule | None) -> Verdict:
 
 
 def sound(outcome: Outcome) -> None:
-    """Every sentence has all its values; curves have as many ys as xs, grids and tables are rectangular."""
+    """Every sentence has all its values, a title begins with a capital or a sign; curves have as many ys as xs, grids
+    and tables are rectangular.
+    """
     assert "{" not in str(outcome.reason)
     assert "{" not in str(outcome.rule)
     for quantity in outcome.quantities:
@@ -61,6 +63,9 @@ def sound(outcome: Outcome) -> None:
         assert quantity.values
     for figure in outcome.figures:
         assert str(figure.title)
+        if isinstance(figure.title, Message):  # and not the name of a model
+            first = figure.title.text.split()[0].strip(",:")
+            assert not (first.isalpha() and first.islower()), figure.title
         for curve in getattr(figure, "curves", ()):
             assert str(curve.name)
             assert len(curve.xs) == len(curve.ys) > 0
