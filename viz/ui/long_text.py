@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from model.message import Message
 from viz.components.progress import progress
 from viz.components.view import View, live
-from viz.i18n.catalogue import _
+from viz.i18n.catalogue import _, ngettext
 from viz.i18n.errors import translate_error
 from viz.i18n.format import bytes_text
 from viz.jobs import TableJob, TableTask
@@ -103,7 +103,7 @@ class LongTextJob(TableJob):
     def sentence(self) -> Message:
         drawn = self.drawn
         if drawn < self.heads:
-            return Message("{done} of {all} heads", done=drawn, all=self.heads)
+            return Message("{done} of {count} head", plural="{done} of {count} heads", done=drawn, count=self.heads)
         return Message("checks follow") if (CHECKS,) not in self.values else Message("what changed follows")
 
 
@@ -179,8 +179,12 @@ def bar(session: Session) -> View:
         return progress(KEY, None, "")
     drawn, text = job.drawn, _("Cancelled before the checks were made")
     if drawn < job.heads:
-        text = _("Cancelled: {done} of {all} heads are drawn; press another one to see it")
-    return progress(KEY, None, text.format(done=drawn, all=job.heads), (_("Go on"), on_go_on))
+        text = ngettext(
+            "Cancelled: {done} of {count} head is drawn; press it to see it",
+            "Cancelled: {done} of {count} heads are drawn; press another one to see it",
+            job.heads,
+        )
+    return progress(KEY, None, text.format(done=drawn, count=job.heads), (_("Go on"), on_go_on))
 
 
 def bars(session: Session) -> list[View]:

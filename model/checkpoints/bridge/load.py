@@ -675,12 +675,12 @@ def require_within_limits(settings: dict[str, Any], table: list[TensorInfo], nam
     for setting, count in _counts(settings):
         if count > most:
             raise CheckpointError(
-                "{file}: config.json says {setting} {count:,}, and the weights hold {count_2:,} tensors: the two "
-                "files do not belong together",
+                "{file}: config.json says {setting} {count:,}, more than the weights have tensors ({tensors:,}): the "
+                "two files do not belong together",
                 file=name,
                 setting=setting,
                 count=count,
-                count_2=len(table),
+                tensors=len(table),
             )
 
 

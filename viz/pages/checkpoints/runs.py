@@ -187,7 +187,12 @@ def steps_chart(runs: Sequence[Run], tensors: Sequence[str], statistic: str, kno
         label = name[len(before) :][-60:] or name[-60:]
         series.append(Series(label, places, values, colour, quiet=len(lines) > NAMED))
     title = STATISTICS[statistic][0]
-    sentence: str = Message("{count} tensors in {runs} checkpoints", count=len(tensors), runs=len(runs))
+    sentence: str = Message(
+        "{count} tensor in {runs} checkpoints",
+        plural="{count} tensors in {runs} checkpoints",
+        count=len(tensors),
+        runs=len(runs),
+    )
     if len(tensors) > MOST:
         sentence = joined("", sentence, Message(", the first {most} are drawn", most=MOST))
     spans = [(each.name, of_now(each.ys)) for each in series[:3]]

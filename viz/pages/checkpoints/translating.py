@@ -66,7 +66,12 @@ class FileTranslation(TableJob):
 
     @property
     def sentence(self) -> Message:
-        return Message("translated {done} of {all} sentences", done=f"{self.done:,}", all=f"{self.total:,}")
+        return Message(
+            "translated {done:,} of {count:,} sentence",
+            plural="translated {done:,} of {count:,} sentences",
+            done=self.done,
+            count=self.total,
+        )
 
     def scores(self, tokenizer: str) -> Scores | None:
         """Scores of all that is translated; while it goes on, the newest that there are. None where nothing is."""

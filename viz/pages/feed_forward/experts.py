@@ -229,7 +229,12 @@ class FileLoads(TableJob):
 
     @property
     def sentence(self) -> Message:
-        return Message("read {done} of {all} lines", done=f"{self.done:,}", all=f"{self.count:,}")
+        return Message(
+            "read {done:,} of {count:,} line",
+            plural="read {done:,} of {count:,} lines",
+            done=self.done,
+            count=self.count,
+        )
 
 
 def file_loads(session: Session) -> Loads | None:

@@ -314,7 +314,7 @@ NLLB = {"architectures": ["NllbMoeForConditionalGeneration"], "model_type": "nll
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"num_hidden_layers": 10**9}, "says num_hidden_layers 1,000,000,000, and the weights hold"),
+        ({"num_hidden_layers": 10**9}, "says num_hidden_layers 1,000,000,000, more than the weights have tensors"),
         ({"num_hidden_layers": 10**9, "layer_types": None}, "says num_hidden_layers"),
         ({"text_config": {"num_hidden_layers": 10**9}}, "says num_hidden_layers"),
         ({"num_labels": 10**9}, "says num_labels"),
