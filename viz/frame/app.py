@@ -35,7 +35,7 @@ from viz.frame.page_layout import PageLayout
 from viz.i18n import catalogue
 from viz.i18n.catalogue import _, ngettext
 from viz.i18n.errors import translate_error
-from viz.i18n.format import as_sentence, count_text, duration, literal, page_name
+from viz.i18n.format import as_sentence, count_text, duration, literal, one_row, page_name
 from viz.pages.lessons import joining, notes, trained_state, worksheet
 from viz.pages.lessons import steps as lesson_steps
 from viz.pages.lessons import strip as lesson_strip
@@ -432,7 +432,6 @@ def describe(model: TextModel, form: str) -> tuple[str, str]:
         f"{model.device} · {dtype}",
         form,
     ]
-    # A line that is too long ends behind a point, and never within a part.
-    short = f"{_(model.kind)} · {size}".replace(" ", "\N{NO-BREAK SPACE}").replace("·\N{NO-BREAK SPACE}", "· ")
+    short = f"{one_row(f'{_(model.kind)} ·')} {one_row(size)}"
     full = "\n\n".join(filter(None, [literal(" · ".join(details)), assumptions.in_short(model)]))
     return f"{literal(short)}\n\n{assumptions.beside_name(model)}".rstrip(), full

@@ -10,7 +10,7 @@ from viz.components.registry import component, pack
 from viz.components.view import PackedView, View, live
 from viz.i18n.catalogue import _, language
 from viz.i18n.errors import translate_error
-from viz.i18n.format import clock, in_turn, no_training, percent, significant, stopped, with_label
+from viz.i18n.format import clock, in_turn, no_training, one_row, percent, significant, stopped, with_label
 from viz.state import training
 from viz.state.checkpoints import spare_imports
 from viz.state.film_feed import film_data
@@ -148,7 +148,7 @@ def strip_data(
         "status": snapshot.status,
         "question": question if own else [],
         "step": snapshot.step,
-        "summary": " · ".join(part.replace(" ", "\N{NO-BREAK SPACE}") for part in summary),
+        "summary": " · ".join(map(one_row, summary)),
         "about": about,
         "facts": rows,
         "losses": live.current.curves.overview("loss", DRAWN) if live.current else [],

@@ -219,12 +219,17 @@ def type_text(info: TensorInfo) -> str:
     return _("{dtype}, quantized, measured as {type}").format(dtype=info.dtype, type=info.values)
 
 
+def one_row(text: str) -> str:
+    """Text at whose spaces no row ends."""
+    return text.replace(" ", "\N{NO-BREAK SPACE}")
+
+
 def seconds_text(seconds: float) -> str:
     """A time of three significant digits, in seconds or in parts of a thousand of them."""
     units = ((_("{seconds} s"), 1.0), (_("{number} ms"), 1e-3), (_("{number} µs"), 1e-6))
     text, size = next((unit for unit in units if abs(seconds) >= 0.9995 * unit[1]), units[-1])
     number = significant(seconds / size)
-    return text.format(seconds=number, number=number).replace(" ", "\u00a0")
+    return one_row(text.format(seconds=number, number=number))
 
 
 def bytes_text(count: int) -> str:

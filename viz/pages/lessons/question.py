@@ -13,7 +13,7 @@ import streamlit as st
 from model.message import Message
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
-from viz.i18n.format import as_sentence, in_turn, literal, sides, significant, token_code, token_sign
+from viz.i18n.format import as_sentence, in_turn, literal, one_row, sides, significant, token_code, token_sign
 from viz.i18n.messages import in_language, labelled
 from viz.pages.lessons.class_bars import bars
 from viz.pages.lessons.progress import HINTS, progress
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 FINDABLE = ("cell", "step")  # kinds of question that a click in a figure answers; heads are chosen on the page
 MOST_EXPERTS = 8  # whose probabilities are said
 MOST_HEADS = 100  # of which one is chosen in a list
-KEPT_SPACE = "\N{NO-BREAK SPACE}"
 
 
 @dataclass(frozen=True)
@@ -276,8 +275,8 @@ def _numbers(question: Question, answer: Answer, words: str, guess: float | None
 def _with_number(option: str, number: str) -> str:
     """An option with its number in the same row; a token, of one sign perhaps, stands apart from the rest."""
     if isinstance(option, Message):
-        return literal(in_language(labelled(option, number)).replace(" ", KEPT_SPACE))
-    return f"{token_code(option)}\N{WORD JOINER}{KEPT_SPACE}{number}"
+        return literal(one_row(in_language(labelled(option, number))))
+    return f"{token_code(option)}\N{WORD JOINER}\N{NO-BREAK SPACE}{number}"
 
 
 def _texts(question: Question, first: str, second: str) -> str:

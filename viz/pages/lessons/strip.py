@@ -12,13 +12,13 @@ from streamlit.delta_generator import DeltaGenerator
 
 from viz.components.registry import component, trigger_value
 from viz.i18n.catalogue import _
-from viz.i18n.format import literal
+from viz.i18n.format import literal, one_row
 from viz.i18n.messages import in_language, labelled
 from viz.pages.lessons import before, own_text, trained_state
 from viz.pages.lessons.in_sight import figures_of
 from viz.pages.lessons.page_choices import HIDE
 from viz.pages.lessons.progress import score_words
-from viz.pages.lessons.question import FINDABLE, KEPT_SPACE, QuestionView, show_question
+from viz.pages.lessons.question import FINDABLE, QuestionView, show_question
 from viz.pages.lessons.shelf import lesson_after, lesson_named
 from viz.pages.lessons.step_text import markdown, minutes_words, paragraphs_data
 from viz.pages.lessons.steps import Part, close, number_of, open_step, state_of
@@ -58,7 +58,7 @@ def panel(session: Session, place: DeltaGenerator) -> None:
     with place, st.container(key=Part.PANEL):
         st.html(STYLE)
         head = st.container(key="lesson_head", horizontal=True, vertical_alignment="center")
-        head.caption(literal(f"{lesson.title} · {place_words(lesson, number).replace(' ', KEPT_SPACE)}"))
+        head.caption(literal(f"{lesson.title} · {one_row(place_words(lesson, number))}"))
         head.button(_("End lesson"), key="lesson_end", on_click=partial(close, lesson))
         text(lesson, number)
         own_text.line(session, lesson, state_of(lesson, number))
