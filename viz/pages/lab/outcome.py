@@ -226,13 +226,13 @@ def plot(figure: Curves | Grid | Calculation, file: str, about: About, empty: st
     for curve in figure.curves:
         number += not curve.beside
         series += drawn_curve(curve, number)
-    series += [*quiet_curves(figure, series)]
+    series += [*legend_keys(figure, series)]
     ticks = None if figure.ticks is None else list(map(rounded, figure.ticks))
     x, y = Axis(rounded(figure.x), ticks, log=figure.log_x or None), Axis(rounded(figure.y), log=figure.log_y or None)
     return Chart(above, series, x, y, tall=HEIGHT + IN_KEY * len(figure.curves))
 
 
-def quiet_curves(figure: Curves, drawn: Sequence[Series]) -> Iterator[Series]:
+def legend_keys(figure: Curves, drawn: Sequence[Series]) -> Iterator[Series]:
     """Names of dashed and pale curves for the legend, which lacks these: in grey, where such curves have several
     colours.
     """
