@@ -1,9 +1,9 @@
 // Headings in Chinese, which has no spaces: a line ends between two words, and not between a number and its measure word.
 
-import { element } from "./elements.js";
+import { element, write } from "./elements.js";
 
 const HAN = /[\u2e80-\u2fdf\u3400-\u9fff]/;
-const OPENS = /[“‘（《「『([<]$/;
+const OPENS = /([“‘（《「『([<]|第\s*)$/; // what follows stays with it
 const NUMBER = /\d[\d.,]*%?$/;
 const ENDINGS = new Set(["的", "了", "着", "过", "中", "里", "上", "下"]); // they lean on the word before
 
@@ -33,17 +33,13 @@ function leans(before, segment, isWord) {
   if (OPENS.test(before)) return true;
   if (!isWord) return !OPENS.test(segment);
   if (NUMBER.test(before.trimEnd()) && HAN.test(segment)) return true;
-  if (/第\s*$/.test(before)) return true;
   return HAN.test(before.at(-1) ?? "") && ENDINGS.has(segment);
 }
 
 /** @param {Element} node @param {string} text */
 export function writePhrases(node, text) {
+  if (!HAN.test(text)) return write(node, text);
   if (node.textContent === text) return;
-  if (!HAN.test(text)) {
-    node.textContent = text;
-    return;
-  }
   node.replaceChildren();
   for (const piece of phrases(text)) {
     const words = piece.trimEnd();
