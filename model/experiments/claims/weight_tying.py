@@ -109,7 +109,7 @@ def count(name: str, config: TransformerConfig) -> ModelCounts:
     if not any(kind.refusal for kind in kinds):
         return ModelCounts(name, kinds)
     if config.output_head == "none":
-        return ModelCounts(name, kinds, say("{name} has no output whose matrix could be shared", name=name))
+        return ModelCounts(name, kinds, say("there is no output in {name} whose matrix could be shared", name=name))
     return ModelCounts(
         name,
         kinds,
@@ -180,9 +180,8 @@ def bars(model: ModelCounts) -> Curves:
     )
     places = list(range(len(kinds)))
     curves = [Curve(name, places, [count / 1e6 for count in counts], style="bars") for name, counts in parts]
-    return Curves(
-        model.name, "tied_embeddings", say("millions of weights"), curves, ticks=[kind.kind for kind in kinds]
-    )
+    title = say("Weights of {name}", name=model.name)
+    return Curves(title, "tied_embeddings", say("millions of weights"), curves, ticks=[kind.kind for kind in kinds])
 
 
 def table(models: Sequence[ModelCounts]) -> Table:
@@ -212,10 +211,10 @@ def find(request: Request) -> Outcome:
     model = request.model
     outcome = judge([*of_model(model), *of_paper(request.values["vocabulary"])])
     if not model.network.ours:
-        remark = say("{name} is run by transformers' own code, and is not counted", name=model.name)
+        remark = say("transformers' own code runs {name}, which is not counted", name=model.name)
     else:
         kind, weights = KIND_NAMES[model.config.tied_embeddings], model.network.parameter_count()
-        remark = say("{name} as it is loaded: {kind}, {count} weights", name=model.name, kind=kind, count=weights)
+        remark = say("as it is loaded, {name} has {count} weights: {kind}", name=model.name, kind=kind, count=weights)
     return replace(outcome, remarks=[remark, *outcome.remarks])
 
 

@@ -63,7 +63,7 @@ def sound(outcome: Outcome) -> None:
         assert quantity.values
     for figure in outcome.figures:
         assert str(figure.title)
-        if isinstance(figure.title, Message):  # and not the name of a model
+        if isinstance(figure.title, Message):  # else a formula
             first = figure.title.text.split()[0].strip(",:")
             assert not (first.isalpha() and first.islower()), figure.title
         for curve in getattr(figure, "curves", ()):

@@ -74,7 +74,7 @@ def test_why_a_kind_cannot_be_is_said() -> None:
     remarks = judge([counted(target_vocabulary=7)]).remarks
     assert "cannot be one matrix: its vocabularies have 11 and 7 tokens" in str(remarks[0])
     bare = TransformerConfig.one_stack("encoder-only", 11, 1, d_model=8, n_heads=2, d_ff=16, output_head="none")
-    assert str(judge([count("bare", bare)]).remarks[0]) == "bare has no output whose matrix could be shared"
+    assert str(judge([count("bare", bare)]).remarks[0]) == "there is no output in bare whose matrix could be shared"
     assert not judge([counted()]).remarks
 
 
@@ -84,8 +84,8 @@ def test_the_loaded_model_stands_beside_the_papers_and_with_one_vocabulary() -> 
     assert f"{model.network.parameter_count():,} weights" in str(found.remarks[0])
     *charts, table = found.figures
     names = [str(chart.title) for chart in charts]
-    assert names[0] == model.name
-    assert names[-2:] == ["paper, base", "paper, big"]
+    assert names[0] == f"Weights of {model.name}"
+    assert names[-2:] == ["Weights of paper, base", "Weights of paper, big"]
     sums = [sum(parts) for parts in zip(*(curve.ys for curve in charts[0].curves), strict=True)]
     rows = [row for row in table.rows if row[0] == model.name]
     assert [1e6 * total for total in sums] == pytest.approx([row[6] for row in rows])
