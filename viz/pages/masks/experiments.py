@@ -271,7 +271,7 @@ def _order_column(order: Order, right: Order) -> dict[str, str]:
         Message("largest row sum"): plain(order.sums.max()),
         Message("∞ in the output"): str(int(output.isinf().sum())),
         Message("NaN in the output"): str(int(output.isnan().sum())),
-        Message("largest |Δoutput|"): plain((output - right.output).abs().max()),
+        Message("largest change of the output"): plain((output - right.output).abs().max()),
     }
 
 
