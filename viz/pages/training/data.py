@@ -79,9 +79,10 @@ def _of_run(place: DeltaGenerator, model: TextModel) -> Data | None:
     if run_data is not None:
         count = len(run_data.pairs) or run_data.text.count("\n") + 1
         sentence = ngettext(
-            "{data}, {count} example, split as in its run: {percent} %\xa0for validation, which it has not trained on.",
-            "{data}, {count} examples, split as in its run: {percent} %\xa0for validation, which it has not trained "
-            "on.",
+            "{data}, {count} example, split as in its run: {percent}\xa0%\xa0for validation, which it has not "
+            "trained on.",
+            "{data}, {count} examples, split as in its run: {percent}\xa0%\xa0for validation, which it has not "
+            "trained on.",
             count,
         )
         running = model.kind == "decoder-only" and not run_data.pairs
@@ -105,8 +106,8 @@ def foreign_sentence(model: TextModel, data: Data) -> str:
         ).format(data=literal(training.data_name(known)) if known else _("unknown data"))
     if usual_percent(own, running) != usual_percent(data, running):
         return _(
-            "Its run kept {percent} %\xa0for validation: of the {here} % that are kept here it has trained on a part, "
-            "so that the validation is not comparable."
+            "Its run kept {percent}\xa0%\xa0for validation: of the {here}\xa0% that are kept here it has trained on a "
+            "part, so that the validation is not comparable."
         ).format(percent=usual_percent(own, running), here=usual_percent(data, running))
     return ""
 

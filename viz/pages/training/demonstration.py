@@ -58,7 +58,7 @@ def show(session: Session, row: DeltaGenerator) -> Views:
         line.container(key=Part.WORDS).markdown(
             f"**{_('Train a tiny model to reverse strings')}** · "
             + _(
-                "a new encoder-decoder learns from {pairs} words to write them backwards. Its goal: {goal} %\xa0of "
+                "a new encoder-decoder learns from {pairs} words to write them backwards. Its goal: {goal}\xa0%\xa0of "
                 "unseen words exactly right within {steps} steps: a minute or, on a slow machine, a few. Its "
                 "cross-attention turns into an anti-diagonal."
             ).format(pairs=f"{REVERSE.pairs:,}", goal=round(100 * GOAL), steps=f"{REVERSE.settings.steps:,}")
@@ -160,12 +160,12 @@ def goal_words(live: LiveTraining) -> str:
     now, measured = f"{100 * float(shares[-1]):.1f}", f"{int(steps[-1]):,}"
     if len(reached):
         sentence = _(
-            "{now} %\xa0of unseen words were written backwards without a mistake after step {measured}; the goal of "
-            "{goal} % was reached after step {reached}"
+            "{now}\xa0%\xa0of unseen words were written backwards without a mistake after step {measured}; the goal of "
+            "{goal}\xa0% was reached after step {reached}"
         )
         return sentence.format(now=now, measured=measured, goal=round(100 * GOAL), reached=f"{int(reached[0]):,}")
     sentence = _(
-        "{now} %\xa0of unseen words were written backwards without a mistake after step {measured}; the goal is "
-        "{goal} %"
+        "{now}\xa0%\xa0of unseen words were written backwards without a mistake after step {measured}; the goal is "
+        "{goal}\xa0%"
     )
     return sentence.format(now=now, measured=measured, goal=round(100 * GOAL))
