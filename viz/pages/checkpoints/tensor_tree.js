@@ -6,12 +6,13 @@ import { element, firstIn, followScroll, newRoot, partsOf, shorten, write, write
 import { exact, percent, significant } from "../../web/numbers.js";
 
 const ROW = 26; // CSS pixels
-const [LINE, AROUND] = [14, 6]; // of a row on a narrow screen, and what is free around its lines
+const [LINE, AROUND] = [14, 6]; // of a row whose name has several lines, and what is free around these
 const OPENED = 24; // rows that are open at first
 const LONGEST = 160; // letters of a label; the rest stands in its title
-const NARROW = 640; // CSS pixels of a screen where a whole name stands in several lines
+const NARROW = 640; // CSS pixels of a screen where every name may stand in several lines
 const [LEAST, MOST] = [2, 3]; // such lines
-const LETTERS = 24; // of a line
+const LETTERS = 24; // of a line there
+const [LETTER, BESIDE] = [7.9, 16]; // CSS pixels of such a letter, and around the line
 const DEEPEST = 12; // steps of indentation
 const GROUP = -1; // instead of the number of a tensor
 const MERGED = -2; // a node that is written with its parent
@@ -192,7 +193,7 @@ function buildTree(parentElement) {
   root.scroll.addEventListener("keydown", (/** @type {KeyboardEvent} */ event) => pressKey(root, event));
   root.markBeyond = followScroll(root.scroll);
   root.sizes = new ResizeObserver(() => {
-    if (!root.rows || root.narrow === root.scroll.clientWidth <= NARROW) return drawRows(root);
+    if (!root.rows || root.letters === lettersOf(root)) return drawRows(root);
     root.tall = 0;
     arrangeRows(root);
   });
@@ -245,9 +246,13 @@ function sortBy(root, column) {
 /** @param {any} root */
 function arrangeRows(root) {
   root.narrow = root.scroll.clientWidth <= NARROW;
+  root.letters = lettersOf(root);
   root.rows = rowsOf(root);
-  const lines = root.rows.some((/** @type {any} */ { whole }) => whole) ? longest(root.header) : LEAST;
-  root.row = root.narrow ? LINE * lines + AROUND : ROW;
+  const least = root.narrow ? LEAST : 1;
+  const lines = root.rows.some((/** @type {any} */ { whole }) => whole) ? Math.max(least, longest(root.header, root.letters)) : least;
+  root.several = lines > 1;
+  root.classList.toggle("several", root.several);
+  root.row = root.several ? LINE * lines + AROUND : ROW;
   root.style.setProperty("--row", `${root.row}px`);
   root.style.setProperty("--lines", lines);
   root.at = Math.max(0, Math.min(root.at, root.rows.length - 1));
@@ -258,11 +263,19 @@ function arrangeRows(root) {
   drawRows(root);
 }
 
-// Lines of the name that takes most of them; counted once.
-/** @param {any} header */
-function longest(header) {
-  header.lines ??= header.names.reduce((/** @type {number} */ most, /** @type {string} */ name) => (most < MOST ? Math.max(most, linesOf(name)) : most), LEAST);
-  return Math.min(MOST, header.lines);
+// Letters of a line of the column of names, as small as they are where a name has several.
+/** @param {any} root */
+function lettersOf({ scroll, head }) {
+  return scroll.clientWidth <= NARROW ? LETTERS : Math.max(LETTERS, Math.floor((firstIn(head).offsetWidth - BESIDE) / LETTER));
+}
+
+// Lines of the name that takes most of them; counted once for each width.
+/** @param {any} header @param {number} letters */
+function longest(header, letters) {
+  header.lines ??= new Map();
+  const most = (/** @type {number} */ most, /** @type {string} */ name) => (most < MOST ? Math.max(most, linesOf(name, letters)) : most);
+  if (!header.lines.has(letters)) header.lines.set(letters, Math.min(MOST, header.names.reduce(most, 1)));
+  return header.lines.get(letters);
 }
 
 // The rows in view, each drawn into an element that is there already.
@@ -307,23 +320,23 @@ function act(root) {
   root.choose(node.row);
 }
 
-// On a narrow screen the end of a name says more than its beginning.
+// Where there is no room for all of it the end of a name says more than its beginning.
 /** @param {any} root @param {string} name */
-function wholeName(root, name) {
-  if (!root.narrow || linesOf(name) <= MOST) return labelText(name);
-  const parts = partsOf(name.slice(-MOST * LETTERS));
-  while (parts.length > 1 && linesOf(`…${parts.join("")}`) > MOST) parts.shift();
+function wholeName({ several, letters }, name) {
+  if (!several || linesOf(name, letters) <= MOST) return labelText(name);
+  const parts = partsOf(name.slice(-MOST * letters));
+  while (parts.length > 1 && linesOf(`…${parts.join("")}`, letters) > MOST) parts.shift();
   return `…${labelText(parts.join(""))}`;
 }
 
-// How many lines a name takes on a narrow screen: a part that has no room in one stands in the next.
-/** @param {string} name */
-function linesOf(name) {
+// How many lines of so many letters a name takes: a part that has no room in one stands in the next.
+/** @param {string} name @param {number} letters */
+function linesOf(name, letters) {
   let [lines, used] = [1, 0];
   for (const { length } of partsOf(name)) {
-    if (used && used + length > LETTERS) [lines, used] = [lines + 1, 0];
-    lines += Math.ceil((used + length) / LETTERS) - 1;
-    used = (used + length) % LETTERS || LETTERS;
+    if (used && used + length > letters) [lines, used] = [lines + 1, 0];
+    lines += Math.ceil((used + length) / letters) - 1;
+    used = (used + length) % letters || letters;
   }
   return lines;
 }

@@ -71,6 +71,8 @@ def panel(session: Session, place: DeltaGenerator) -> None:
         following = lesson_after(lesson) if last else None
         if waiting:
             st.caption(_("The model is being trained for this step; how far it is stands above the page."))
+        if last and step.question is not None and (words := score_words(lesson)):
+            st.caption(words)  # above the buttons: on a phone what is below them is out of sight
         if last and not question.is_open:
             st.markdown(end_words(following))
         row = st.container(key="lesson_steps", horizontal=True, vertical_alignment="center")
@@ -86,8 +88,6 @@ def panel(session: Session, place: DeltaGenerator) -> None:
         elif not last:
             ahead = partial(open_step, lesson, number + 1)
             row.button(_("Next step"), key="lesson_next", type="primary", on_click=ahead)
-        if last and (words := score_words(lesson)):
-            st.caption(words)
         if words := before.sentence(session):
             st.caption(words)
         acts = {"go": partial(on_go, lesson), "code": partial(on_code, Part.ACTS), "place": on_place}
@@ -97,11 +97,15 @@ def panel(session: Session, place: DeltaGenerator) -> None:
 
 
 def text(lesson: Lesson, number: int) -> None:
-    """Title and text of a step; before the first one what the lesson takes in class and alone, where that differs."""
+    """Title and text of a step; before the first one what the lesson takes in class and alone, where that differs, before
+    the last one, where it asks nothing, the score.
+    """
     step = lesson.steps[number]
     st.markdown(f"**{literal(step.title)}**")
     if number == 0 and lesson.alone is not None:
         st.caption(literal(minutes_words(lesson)))
+    if number == len(lesson.steps) - 1 and step.question is None and (words := score_words(lesson)):
+        st.caption(words)
     st.markdown(markdown(step.paragraphs))
 
 
