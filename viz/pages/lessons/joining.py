@@ -113,6 +113,7 @@ def show_problem() -> None:
     problem = st.session_state.pop(PROBLEM, "")
     if not problem:
         return
-    st.warning(as_sentence(problem))
+    place = st.container(key="class_problem")  # on a phone beside the button that opens the sidebar
+    place.warning(as_sentence(problem))
     if elsewhere := st.session_state.pop(ELSEWHERE, ""):
-        st.link_button(_("Join it on its own server"), f"{base_path()}/?{JOIN}={elsewhere}")
+        place.link_button(_("Join it on its own server"), f"{base_path()}/?{JOIN}={elsewhere}")

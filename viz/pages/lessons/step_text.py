@@ -24,6 +24,8 @@ FORMULAS = {
     "d_ff": r"$d_{\mathrm{ff}}$",
 }
 WIDTH = re.compile(rf"((?<![A-Za-z0-9_])(?:{'|'.join(sorted(FORMULAS, reverse=True))})(?![A-Za-z0-9_]))")
+KEPT_SPACE = "\N{NO-BREAK SPACE}"
+ROW = 32  # letters of code that stand in one row
 SIGNS = {"strong": "**", "emphasis": "*", "": "", "link": ""}
 
 
@@ -58,7 +60,7 @@ def markdown(paragraphs: Sequence[Paragraph]) -> str:
 
 def _span(text: str, style: str, address: str) -> str:
     if style == "code":
-        return token_code(text)
+        return token_code(text.replace(" ", KEPT_SPACE) if len(text) <= ROW else text)
     inner = text.strip(" ")
     if not inner:
         return " " if text else ""

@@ -20,7 +20,7 @@ from viz.pages.lessons.page_choices import HIDE
 from viz.pages.lessons.progress import score_words
 from viz.pages.lessons.question import FINDABLE, QuestionView, show_question
 from viz.pages.lessons.shelf import lesson_after, lesson_named
-from viz.pages.lessons.step_text import markdown, minutes_words, paragraphs_data
+from viz.pages.lessons.step_text import KEPT_SPACE, markdown, minutes_words, paragraphs_data
 from viz.pages.lessons.steps import Part, close, number_of, open_step, state_of
 from viz.state.session import Session
 from viz.state.what_if import note
@@ -70,7 +70,9 @@ def panel(session: Session, place: DeltaGenerator) -> None:
         last = number == len(lesson.steps) - 1
         following = lesson_after(lesson) if last else None
         if waiting:
-            st.caption(_("The model is being trained for this step; how far it is stands above the page."))
+            st.caption(
+                _("The model is being trained for this step: a bar at the foot of the page shows how far it is.")
+            )
         if last and step.question is not None and (words := score_words(lesson)):
             st.caption(words)  # above the buttons: on a phone what is below them is out of sight
         if last and not question.is_open:
@@ -97,8 +99,8 @@ def panel(session: Session, place: DeltaGenerator) -> None:
 
 
 def text(lesson: Lesson, number: int) -> None:
-    """Title and text of a step; before the first one what the lesson takes in class and alone, where that differs, before
-    the last one, where it asks nothing, the score.
+    """Title and text of a step; before the first one what the lesson takes in class and alone, where that differs;
+    before the last one, where it asks nothing, the score.
     """
     step = lesson.steps[number]
     st.markdown(f"**{literal(step.title)}**")

@@ -8,8 +8,11 @@ import { paragraph, prose } from "../../web/prose.js";
 
 const FRAME = { width: "1180px", height: "560px" }; // as in a window with a sidebar, a low one: figures are not high
 const WIDTH = 290; // of a figure, so that its 12 pixels are legible on a third of a sheet
-const WIDE = 860; // of one that has half of the sheet's width or more
-const TALL = 2; // heights of a figure in widths, from which on it has that
+const WIDE = 860; // of one that stands wide
+const TALL = 2; // heights of a figure in widths, from which on it does
+const THIRD = 320; // of the widest figure that a third of the sheet has room for
+const PAGE = 1010; // of the height that is printed on A4, and a little less
+const SCALES = [0.76, 0.72, 0.68, 0.64, 0.6, 0.56, 0.52, 0.48]; // of figures: the first with which the questions are on one page with them
 const LOOK = 400; // milliseconds between looks into a frame
 const STILL = 4; // such looks at the same figure until it is taken
 const PATIENCE = 90_000;
@@ -38,19 +41,44 @@ async function pictureIn(root, width) {
   }
 }
 
-// Picture of a figure on a third of a sheet; on half of it or more where there its parts would stand one below the other.
-/** @param {any} root @returns {Promise<{ address: string, wide: boolean }>} */
+/** @typedef {{ address: string, width: number }} Drawing width: of the figure, in its own pixels */
+
+// Picture of a figure as on a third of a sheet; wide where there its parts would stand one below the other.
+/** @param {any} root @returns {Promise<Drawing>} */
 async function picture(root) {
-  const small = /** @type {Blob} */ (await pictureIn(root, WIDTH));
-  const box = new DOMParser().parseFromString(await small.text(), "image/svg+xml").documentElement.getAttribute("viewBox") ?? "";
-  const [width, height] = box.split(" ").slice(2).map(Number);
-  const wide = height > TALL * width;
-  const chosen = wide ? /** @type {Blob} */ (await pictureIn(root, WIDE)) : small;
-  return { address: URL.createObjectURL(chosen), wide };
+  let svg = /** @type {Blob} */ (await pictureIn(root, WIDTH));
+  const [width, height] = await sizeOf(svg);
+  if (height > TALL * width) svg = /** @type {Blob} */ (await pictureIn(root, WIDE));
+  return { address: URL.createObjectURL(svg), width: (await sizeOf(svg))[0] };
+}
+
+/** @param {Blob} svg */
+async function sizeOf(svg) {
+  const box = new DOMParser().parseFromString(await svg.text(), "image/svg+xml").documentElement.getAttribute("viewBox") ?? "";
+  return box.split(" ").slice(2).map(Number);
+}
+
+// Figures as large as leaves the questions on one page with them, a wide one smaller than others; where its letters would
+// be too small to be read the largest of them is left out.
+/** @param {HTMLElement} sheet */
+async function fit(sheet) {
+  const [first] = /** @type {any} */ (sheet.children);
+  const images = /** @type {HTMLImageElement[]} */ ([...first.querySelectorAll("img")]);
+  await Promise.all(images.map((image) => image.decode().catch(() => {})));
+  sheet.classList.add("printed"); // as wide as on paper, whatever the window
+  const suits = (/** @type {number} */ scale) => {
+    sheet.style.setProperty("--scale", `${scale}`);
+    return first.scrollHeight <= PAGE && images.every((image) => Number(image.dataset.width) * scale <= first.clientWidth);
+  };
+  const area = (/** @type {HTMLImageElement} */ image) => image.offsetWidth * image.offsetHeight;
+  suits(SCALES[0]);
+  images.sort((one, other) => area(other) - area(one));
+  while (!SCALES.some(suits) && images.length > 1) images.shift()?.closest("figure")?.remove();
+  sheet.classList.remove("printed");
 }
 
 // A figure of a state, as an address of its picture; undefined where none comes.
-/** @param {string} address @param {string} name @returns {Promise<{ address: string, wide: boolean } | undefined>} */
+/** @param {string} address @param {string} name @returns {Promise<Drawing | undefined>} */
 function drawn(address, name) {
   const frame = document.body.appendChild(element("iframe", "worksheet_source"));
   Object.assign(frame.style, FRAME);
@@ -102,10 +130,13 @@ async function showFigures({ figures, words }, sheet) {
     }
     const image = element("img");
     image.src = drawing.address;
-    row.children[index].classList.toggle("wide", drawing.wide);
+    image.dataset.width = String(drawing.width);
+    row.children[index].style.setProperty("--width", `${drawing.width}px`);
+    row.children[index].style.setProperty("--more", drawing.width > THIRD ? "1" : "1.3");
     image.alt = figures[index].title;
     place.replaceWith(image);
   }
+  await fit(sheet);
   sheet.dataset.ready = "true";
   const print = sheet.querySelector(".print");
   print.disabled = false;
