@@ -70,9 +70,7 @@ def panel(session: Session, place: DeltaGenerator) -> None:
         last = number == len(lesson.steps) - 1
         following = lesson_after(lesson) if last else None
         if waiting:
-            st.caption(
-                _("The model is being trained for this step: a bar at the foot of the page shows how far it is.")
-            )
+            st.caption(_("The model is being trained for this step: the bar at the foot shows how far it is."))
         if last and step.question is not None and (words := score_words(lesson)):
             st.caption(words)  # above the buttons: on a phone what is below them is out of sight
         if last and not question.is_open:
