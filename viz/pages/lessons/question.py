@@ -17,7 +17,7 @@ from viz.i18n.format import as_sentence, in_turn, literal, one_row, sides, signi
 from viz.i18n.messages import in_language, labelled
 from viz.pages.lessons.class_bars import bars
 from viz.pages.lessons.progress import HINTS, progress
-from viz.pages.lessons.step_text import KEPT_SPACE, prose
+from viz.pages.lessons.step_text import prose
 from viz.pages.lessons.steps import Part, state_of
 from viz.render.grouping import first_of
 from viz.state import training

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from viz.i18n.catalogue import _
-from viz.i18n.format import literal, token_code
+from viz.i18n.format import literal, one_row, token_code
 from viz.pages.lessons.steps import Part
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ FORMULAS = {
     "d_ff": r"$d_{\mathrm{ff}}$",
 }
 WIDTH = re.compile(rf"((?<![A-Za-z0-9_])(?:{'|'.join(sorted(FORMULAS, reverse=True))})(?![A-Za-z0-9_]))")
-KEPT_SPACE = "\N{NO-BREAK SPACE}"
 ROW = 32  # letters of code that stand in one row
 SIGNS = {"strong": "**", "emphasis": "*", "": "", "link": ""}
 
@@ -60,7 +59,7 @@ def markdown(paragraphs: Sequence[Paragraph]) -> str:
 
 def _span(text: str, style: str, address: str) -> str:
     if style == "code":
-        return token_code(text.replace(" ", KEPT_SPACE) if len(text) <= ROW else text)
+        return token_code(one_row(text) if len(text) <= ROW else text)
     inner = text.strip(" ")
     if not inner:
         return " " if text else ""

@@ -20,7 +20,7 @@ from viz.pages.lessons.page_choices import HIDE
 from viz.pages.lessons.progress import score_words
 from viz.pages.lessons.question import FINDABLE, QuestionView, show_question
 from viz.pages.lessons.shelf import lesson_after, lesson_named
-from viz.pages.lessons.step_text import KEPT_SPACE, markdown, minutes_words, paragraphs_data
+from viz.pages.lessons.step_text import markdown, minutes_words, paragraphs_data
 from viz.pages.lessons.steps import Part, close, number_of, open_step, state_of
 from viz.state.session import Session
 from viz.state.what_if import note
