@@ -312,7 +312,7 @@ def plane_chart(chosen: Chosen) -> Chart:
     )
     name, file = Message("Principal components"), f"plane-{chosen.side}-{chosen.quantity}"
     above = caption(inputs, name, file, sentence=sentence, about=about)
-    x, y = Axis(f"PC 1 · {first}"), Axis(f"PC 2 · {second}")
+    x, y = Axis(f"PC 1 ({first})"), Axis(f"PC 2 ({second})")
     return Chart(above, series, x, y, chosen=chosen.query, tall=200, of=Message("quantity"), place=Message("token"))
 
 
