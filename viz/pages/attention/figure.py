@@ -81,7 +81,7 @@ def head_figure(
     rows = Axis(Message("query (from)"), head_maps.row_labels[:: block[0]], head_maps.rows)
     columns = Axis(Message("key (to)"), head_maps.column_labels[:: block[1]], head_maps.columns)
     top = _top(head_maps, thumbnails, chosen, cells)
-    title = Message("weight") if wish.combination == "rollout" else quantity_name(wish.quantity)
+    title = quantity_name(wish.large_quantity)
     floor = floor_of(head_maps, top)
     signed = Scale(-top, top, joined(" ", "Δ", title), True, floor)
     scale = signed if differing else Scale(0, top, title, floor=floor, colour=ATTENTION)
@@ -152,7 +152,7 @@ def _top(head_maps: HeadMaps, thumbnails: Thumbnails, chosen: Selection, cells: 
     if head_maps.wish.combination == "head":
         return float(top_values(head_maps, thumbnails)[chosen.layer, chosen.head])
     wish = head_maps.wish
-    bounded = (wish.quantity == "weight" or wish.combination == "rollout") and not head_maps.differing
+    bounded = wish.large_quantity == Quantity.WEIGHT and not head_maps.differing
     if wish.scale in ("one", "log") and bounded:
         return 1.0
     others = cells[:, 1:] if head_maps.wish.scale == "others" and cells.shape[1] > 1 else cells
@@ -202,8 +202,7 @@ def _heading(
     row = drawn.own[at]
     strongest = int(row.argmax())
     query, key = word(head_maps.row_labels[at]), word(head_maps.column_labels[strongest])
-    quantity = "weight" if wish.combination == "rollout" else wish.quantity
-    title = finding(quantity, query, key, float(row[strongest]))
+    title = finding(wish.large_quantity, query, key, float(row[strongest]))
     notes: list[str] = []
     if wish.combination == "maximum" and wish.quantity == Quantity.WEIGHT and head_maps.maps.small and heads:
         notes.append(Message("head {head}", head=_head_of(head_maps, heads, at, strongest)))
@@ -215,7 +214,7 @@ def _heading(
     most = int(changes.argmax())
     if head_maps.differing and drawn.pinned is not None and float(changes[most]) > 0:
         pair = float(drawn.pinned[at, most]), float(row[most])
-        title = changed_finding(quantity, query, word(head_maps.column_labels[most]), *pair)
+        title = changed_finding(wish.large_quantity, query, word(head_maps.column_labels[most]), *pair)
         notes += _moved(head_maps, chosen)
     elif head_maps.comparison is not None:
         before = math.nan if drawn.pinned is None else float(drawn.pinned[at, strongest])
@@ -310,10 +309,11 @@ def code_of(head_maps: HeadMaps, chosen: Selection) -> str | None:
 def weights_table(head_maps: HeadMaps, drawn: HeadImage, sink: NDArray[np.float32] | None = None) -> pd.DataFrame:
     """A row a cell. sink: weights that go to no key, see `sink_column`."""
     rows, columns = head_maps.row_labels, head_maps.column_labels
+    title = quantity_name(head_maps.wish.large_quantity)
     table = {
         Message("query"): np.repeat(rows, len(columns)),
         Message("key"): np.tile(columns, len(rows)),
-        quantity_name(head_maps.wish.quantity): drawn.own.flatten().cpu().numpy(),
+        title: drawn.own.flatten().cpu().numpy(),
         Message("masked"): ~head_maps.visible.flatten(),
     }
     if drawn.pinned is not None:
@@ -323,7 +323,7 @@ def weights_table(head_maps: HeadMaps, drawn: HeadImage, sink: NDArray[np.float3
     sink_rows = {
         Message("query"): rows,
         Message("key"): Message("sink"),
-        quantity_name(head_maps.wish.quantity): sink,
+        title: sink,
         Message("masked"): False,
     }
     return pd.concat([frame_of(table), frame_of(sink_rows)], ignore_index=True)

@@ -5,6 +5,7 @@ import { unpack } from "../../web/bytes.js";
 import { element, ending, labelled, newRoot, write } from "../../web/elements.js";
 import { about, precisionOf, signed, significant } from "../../web/numbers.js";
 import { bus, hover } from "../../web/bus.js";
+import { shown } from "../../web/chips.js";
 import { nameMenu, showAbout } from "../../web/plot.js";
 import { addFiles, EDGE } from "../../web/picture.js";
 import { filmError, filmShape, filmWeights, isFilmed, onFilm } from "../../web/film_store.js";
@@ -129,7 +130,7 @@ function point(root, index, map, event) {
   const pooled = block[0] * block[1] > 1;
   const many = pooled ? ` (${blockOf(root.shown)})` : "";
   root.caption.style.minHeight ||= `${root.caption.offsetHeight}px`; // shorter words move nothing
-  root.caption.textContent = labelled(headName(words, order[index]), `${labels.rows[first]} → ${labels.columns[second]}  ${value}${many}`);
+  root.caption.textContent = labelled(headName(words, order[index]), `${shown(labels.rows[first])} → ${shown(labels.columns[second])}  ${value}${many}`);
   hover(sides.rows, first);
   if (sides.columns !== sides.rows) hover(sides.columns, second);
 }

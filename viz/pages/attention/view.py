@@ -47,6 +47,11 @@ class HeadSettings:
     drawing: str = "map"
     threshold: float = 0.0
 
+    @property
+    def large_quantity(self) -> Quantity:
+        """Quantity of the large figure: rollout is one of weights, whatever the heads show."""
+        return Quantity.WEIGHT if self.combination == "rollout" else self.quantity
+
 
 @dataclass(frozen=True)
 class HeadImage:

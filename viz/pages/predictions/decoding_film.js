@@ -107,7 +107,7 @@ function show(root) {
     chip.classList.toggle("missing", missing);
     const { colour, share } = lookOf(root.film, weight, look);
     chip.style.backgroundColor = missing ? "" : `color-mix(in srgb, ${colour} ${(62 * share).toFixed(2)}%, var(--st-background-color))`;
-    chip.title = `${source.labels[index]} · ${missing ? words.missing : `${words.weight} ${exact(weight)}`}`;
+    chip.title = `${shown(source.labels[index])} · ${missing ? words.missing : `${words.weight} ${exact(weight)}`}`;
   });
   write(root.sentence, frame.sentence.replaceAll("/", "/\u2060")); // </s> stays in one piece
   const rows = frame.rows.map((/** @type {any} */ row, /** @type {number} */ index) => {

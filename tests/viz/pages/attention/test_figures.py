@@ -160,6 +160,11 @@ def test_value_weighted_attention_is_drawn_in_grid_and_figure(small):
     assert figure.scale.high == pytest.approx(grid.cells.max(), rel=1e-5)
 
 
+def test_a_table_of_rollout_names_weights_whatever_the_heads_show(small):
+    rolled = maps_of(small, kind="decoder", quantity=Quantity.VALUE, combination="rollout")
+    assert "weight" in weights_table(rolled, large(rolled, FIRST, []))
+
+
 def test_weights_below_the_threshold_are_not_drawn(small):
     shown = maps_of(small, kind="decoder", threshold=0.2)
     grid, figure = figures(shown)
