@@ -2,7 +2,7 @@
 // that is not finite leaves a gap. Lengths are CSS pixels.
 
 import { unpack } from "./bytes.js";
-import { element, ending, placeIn, presentedHeight } from "./elements.js";
+import { element, ending, labelled, placeIn, presentedHeight, quantityText } from "./elements.js";
 import { exact, precise } from "./numbers.js";
 import { shown } from "./chips.js";
 import { hover, tellPlace } from "./bus.js";
@@ -314,9 +314,10 @@ function pointChart(root, event) {
   const title = label === undefined ? `${header.x.title} ${precise(series.xs[index])}`.trim() : shown(label);
   const inOrder = found.slice(0, 12).sort((a, b) => header.series.indexOf(a.series) - header.series.indexOf(b.series)); // of the legend
   const rows = inOrder.map(({ series: { name, xs, ys, mark }, index: point }) => {
-    const own = mark === "dots" ? `${header.x.title} ${precise(xs[point])}, ${header.y.title} ` : "";
-    const what = header.series.length > 1 ? `${name}: ` : own ? "" : `${header.y.title} `;
-    return element("div", "", `${what}${own}${precise(ys[point])}`.trim());
+    const said = label === undefined && xs[point] === series.xs[index]; // by the title
+    const number = precise(ys[point]);
+    const own = mark === "dots" && !said ? `${header.x.title} ${precise(xs[point])}, ${header.y.title} ${number}` : "";
+    return element("div", "", header.series.length > 1 ? labelled(name, own || number) : own || quantityText(header.y.title, number));
   });
   showTip(root, [element("div", "pair", title), ...rows], first.x + 12, first.y);
 }

@@ -61,6 +61,10 @@ export function windowHeight() {
 /** @param {string} label @param {string} text */
 export const labelled = (label, text) => `${label}${document.documentElement.lang.startsWith("zh") ? "：" : ": "}${text}`;
 
+// A quantity and its number, as tips say them; behind a colon where its name has a comma or ends in a number of its own.
+/** @param {string} name @param {string} number */
+export const quantityText = (name, number) => (/[,，]|\d$/.test(name) ? labelled(name, number) : `${name} ${number}`.trim());
+
 const FILLED = 0.6; // of the window, by what a presented chart draws between its axes
 const PHONE = 640; // in a window no wider, a presented figure has the size that it has on the page
 

@@ -3,7 +3,7 @@
 // words, in `texts`, and below them their values, where these are `valued`. Values may be off by an `error`. Lengths are
 // CSS pixels.
 
-import { contextOf, element, placeIn } from "./elements.js";
+import { contextOf, element, placeIn, quantityText } from "./elements.js";
 import { about, precise, significant } from "./numbers.js";
 import { hover } from "./bus.js";
 import { isSpecial, shown } from "./chips.js";
@@ -272,7 +272,7 @@ function point(root, event) {
   for (const label of [rows.labels[row], " → ", columns.labels[column]]) pair.appendChild(element("bdi", "", shown(label)));
   const missing = Number.isNaN(values[cell]) && words.missing;
   const weak = visible[cell] === HIDDEN ? ` (${words.hidden})` : "";
-  const value = visible[cell] ? (visible[cell] === ODD ? false : missing) || `${scale.title} ${error ? about(values[cell], error) : precise(values[cell])}${weak}` : words.masked;
+  const value = visible[cell] ? (visible[cell] === ODD ? false : missing) || `${quantityText(scale.title, error ? about(values[cell], error) : precise(values[cell]))}${weak}` : words.masked;
   const label = texts?.[cell] ?? header.tokens?.labels[token];
   const held = label ? [element("div", "pair", shown(label))] : [];
   showTip(root, [pair, ...held, element("div", "", value)], root.place.x(column + 1) + 6, root.place.y(row));

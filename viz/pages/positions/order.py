@@ -26,7 +26,6 @@ from viz.figures.figure import About
 from viz.figures.heatmap import Heatmap
 from viz.i18n.catalogue import _
 from viz.i18n.format import not_ours, significant
-from viz.i18n.messages import joined
 from viz.render.view import view
 from viz.state.pin import cached_for_pin
 from viz.state.position_override import as_trained
@@ -144,7 +143,7 @@ def cosine_map(inputs: Inputs, order: list[int], reversal: Reversal, before: Rev
     """Cosine of each state of the text with each state of its reverse."""
     sentence: str = Message("largest difference {most}", most=significant(reversal.most))
     if before is not None:
-        sentence = joined("", sentence, " (", Message("pinned: {value}", value=significant(before.most)), ")")
+        sentence = Message("{value} (pinned: {pinned})", value=sentence, pinned=significant(before.most))
     labels = inputs.source.labels
     rows = Axis(Message("token, forwards"), labels, "source")
     columns = Axis(Message("token, reversed"), [labels[place] for place in order], "source", order)
