@@ -15,7 +15,7 @@ from streamlit.runtime.scriptrunner import get_script_run_ctx
 from viz.components.view import View
 from viz.i18n import catalogue
 from viz.i18n.catalogue import _
-from viz.i18n.format import as_sentence, formula_in_language, in_turn, literal
+from viz.i18n.format import as_sentence, formula_in_language, in_turn, literal, token_sign
 from viz.i18n.messages import in_language
 from viz.render.view import FigureTable, figure_tables
 from viz.state.session import Key, Session, current_session
@@ -280,7 +280,8 @@ def choose_table(key: str, tables: Mapping[str, FigureTable]) -> str:
         pairs = ((files, before[1]), (names, before[0]))
         number = next((each.index(old[number]) for each, old in pairs if old[number] in each), 0)
     st.session_state[key], st.session_state[f"{key}_before"] = number, (names, files)
-    return names[st.selectbox(_("Numbers of"), range(len(names)), format_func=names.__getitem__, key=key)]
+    written = [token_sign(name) for name in names]
+    return names[st.selectbox(_("Numbers of"), range(len(names)), format_func=written.__getitem__, key=key)]
 
 
 def tell(key: str) -> None:
