@@ -79,9 +79,10 @@ def show_drawing_controls(wish: HeadSettings, row: ChoiceRow) -> HeadSettings:
     scaled = row.rest and row.rest.container(horizontal=True, vertical_alignment="center", width="content")
     name = partial(scale_name, weights=wish.quantity == Quantity.WEIGHT and not current_session().differing)
     scale = choose(_("Scale"), SCALES, SCALES[0], Key.SCALE, name, scaled)
-    if scaled:
-        scaled.caption(_("Hide weights <"), width="content")
-    threshold = number(scaled, _("Hide weights <"), Choice.THRESHOLD, 0.0, width=110) or 0.0
+    limit = scaled and scaled.container(horizontal=True, vertical_alignment="center", width="content")
+    if limit:
+        limit.caption(_("Hide weights <"), width="content")
+    threshold = number(limit, _("Hide weights <"), Choice.THRESHOLD, 0.0, width=110) or 0.0
     row.changed += [scale != SCALES[0], threshold > 0]
     combination = choose_combination(wish.kind, row)
     drawing = row.choose(_("Drawing"), DRAWINGS, DRAWINGS[0], Choice.DRAWING, drawing_name)
