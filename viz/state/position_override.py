@@ -122,7 +122,7 @@ def _override(trained: TextModel, settings: dict[str, Any]) -> PositionOverride:
 
 
 def _show(current: PositionOverride) -> None:
-    with st.container(horizontal=True, vertical_alignment="center"):
+    with st.container(horizontal=True, vertical_alignment="center", key="position_note"):
         if current.refusal:
             sentence = _("These positions cannot be: {reason}. The model is shown as trained.")
             text = sentence.format(reason=current.refusal)
