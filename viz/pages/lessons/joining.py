@@ -98,6 +98,7 @@ def beginning(session: Session) -> None:
         with st.container(key="class_joining", horizontal=True, vertical_alignment="center", width="content"):
             st.text_input(label, key=CODE, max_chars=40, width=200, on_change=join_by_code, **hidden)
             st.button(_("Join"), key="class_join", on_click=join_by_code)
+    show_problem("class_code_problem")  # beside the field: the top of the page may be out of sight
     st.caption(_("Who joins follows what the teacher shows, and answers the questions of a lesson, without a name."))
 
 
@@ -108,12 +109,14 @@ def join_by_code() -> None:
         st.session_state[PROBLEM] = problem
 
 
-def show_problem() -> None:
-    """Why a class session could not be joined, and the way there where another replica holds it."""
+def show_problem(key: str = "class_problem") -> None:
+    """Why a class session could not be joined, and the way there where another replica holds it. key: of its place; the
+    usual one is at the top, on a phone beside the button that opens the sidebar.
+    """
     problem = st.session_state.pop(PROBLEM, "")
     if not problem:
         return
-    place = st.container(key="class_problem")  # on a phone beside the button that opens the sidebar
+    place = st.container(key=key)
     place.warning(as_sentence(problem))
     if elsewhere := st.session_state.pop(ELSEWHERE, ""):
         place.link_button(_("Join it on its own server"), f"{base_path()}/?{JOIN}={elsewhere}")
