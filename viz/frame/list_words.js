@@ -1,6 +1,6 @@
 // Words of Streamlit and Plotly in lists, and names of their buttons, which they have in English alone: in the language of the page.
 
-const WITH_WORDS = "input[placeholder], [role='listbox'] span:only-child, button[aria-label], .modebar-btn";
+const WITH_WORDS = "input[placeholder], [role='listbox'] span:only-child, button[aria-label], .modebar-btn, [data-testid='stSkipToContent']";
 const NAMES = ["placeholder", "aria-label", "title", "data-title"];
 
 /** @type {Map<string, string>} */

@@ -104,6 +104,7 @@ def list_words() -> dict[str, str]:
         "Autoscale": _("show all of it"),
         "Reset axes": _("as at first"),
         "Fullscreen": _("whole window"),
+        "Skip to main content": _("Past the menu, to the page"),
     }
 
 
