@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from viz.i18n.catalogue import _
+from viz.i18n.catalogue import _, language
 from viz.i18n.format import literal, one_row, token_code
 from viz.pages.lessons.steps import Part
+from viz.state.session import Key
 
 if TYPE_CHECKING:
     from model.lessons.lesson import Lesson, Paragraph
@@ -81,7 +82,10 @@ def prose(text: str) -> str:
 
 
 def _target(address: str) -> str:
-    """Address of a link, without signs that end it: of a lesson of its folder, of a page, of another site."""
+    """Address of a link, without signs that end it: of a lesson of its folder, of a page, of another site. One of ours
+    is in the language in use: it opens in another tab, which knows only the browser's.
+    """
     if address.endswith(".md") and "/" not in address:
-        return f"lessons?{Part.LESSON}={quote(address.partition('.')[0])}"
-    return quote(address.removeprefix("/"), safe=":/?&=%#~+,;@-._")
+        return f"lessons?{Part.LESSON}={quote(address.partition('.')[0])}&{Key.LANGUAGE}={language()}"
+    target = quote(address.removeprefix("/"), safe=":/?&=%#~+,;@-._")
+    return f"{target}{'&' if '?' in target else '?'}{Key.LANGUAGE}={language()}" if address.startswith("/") else target

@@ -112,12 +112,17 @@ def table_map(chosen: Chosen) -> Heatmap:
     own, other = inputs.trace[chosen.name].float(), inputs.before(chosen.name)
     values, size, note = channels(own, chosen.binned)
     before = None if other is None else channels(other.float(), chosen.binned)[0]
-    counts = Message(
-        "tokens × channels: {tokens} × {channels}, with their ids", tokens=len(tokens), channels=own.shape[1]
+    by_place = chosen.quantity == "positions"  # a vector of where a token stands, whichever it is
+    counted: dict[str, Any] = {"tokens": len(tokens), "channels": own.shape[1]}
+    counts = (
+        Message("tokens × channels: {tokens} × {channels}, with their positions", **counted)
+        if by_place
+        else Message("tokens × channels: {tokens} × {channels}, with their ids", **counted)
     )
     sentence, about = joined(" · ", counts, lacking(inputs, other)), about_table(chosen)
     name, file = quantity_name(chosen.quantity), f"embedding-{chosen.side}-{chosen.quantity}"
-    labels = [f"{token} {label}" for token, label in zip(tokens.ids, tokens.labels, strict=True)]
+    numbers = range(len(tokens)) if by_place else tokens.ids
+    labels = [f"{number} {label}" for number, label in zip(numbers, tokens.labels, strict=True)]
     return Heatmap(
         caption(inputs, name, file, note, sentence, about=about),
         compared(values, before),

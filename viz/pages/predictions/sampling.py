@@ -67,15 +67,22 @@ def drawn_ranking(subject: Subject, sampling: Sampling, drawn: Sampled) -> Ranki
 
     columns = [
         Column(Message("before"), values(drawn.before), "softmax(z)", "bar", BEFORE),
-        Column(Message("after"), values(drawn.after), "softmax(z/T)", "bar", AFTER),
+        Column(Message("after"), values(drawn.after), after_formula("z", drawn), "bar", AFTER),
     ]
     if (other := subject.pinned_logits) is not None:
         pinned = sampling(other.to(drawn.tokens.device))[drawn.tokens]
-        columns.append(Column(Message("pinned, after"), values(pinned), "softmax(z′/T)", "bar", PINNED))
+        columns.append(Column(Message("pinned, after"), values(pinned), after_formula("z′", drawn), "bar", PINNED))
     sentence = subject.with_pin(Message("before and after, no new forward pass"))
     name, file = subject.question(position), f"probabilities-at-{position}"
     above = Caption(name, file, f"{stamp(subject.trace)} {sampling}", sentence=sentence, about=about_drawn())
     return Ranking(above, rows, columns, position, facts(drawn))
+
+
+def after_formula(logits: str, drawn: Sampled) -> str:
+    """Formula of the probabilities from which is drawn: where tokens were cut off, shared out among those left."""
+    if drawn.left == len(drawn.tokens):
+        return f"softmax({logits}/T)"
+    return Message("softmax({logits}/T) of those left", logits=logits)
 
 
 def facts(drawn: Sampled) -> list[str]:

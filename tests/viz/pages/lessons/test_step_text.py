@@ -8,6 +8,7 @@ import pytest
 from markdown_it import MarkdownIt
 
 from model.lessons.lesson import Paragraph, Span
+from viz.i18n.catalogue import speaking
 from viz.pages.lessons.step_text import markdown, prose
 
 
@@ -45,3 +46,17 @@ def test_widths_in_a_lessons_text_are_formulas_and_nothing_else_is(text, markdow
 def test_a_stop_behind_a_token_begins_no_row_and_a_word_behind_a_gap_may():
     spans = (Span("after "), Span("<s>", "code"), Span(". Two"), Span("</s>", "code"), Span(" comes"))
     assert markdown([Paragraph(spans)]) == "\nafter `<s>`\N{WORD JOINER}. Two`</s>` comes\n"
+
+
+@pytest.mark.parametrize(
+    ("address", "target"),
+    [
+        ("/lab?lab_part=statements&statement=kv-cache", "lab?lab_part=statements&statement=kv-cache&language=zh"),
+        ("/masks", "masks?language=zh"),
+        ("layer-norm.zh.md", "lessons?lesson=layer-norm&language=zh"),
+        ("https://x.org/a", "https://x.org/a"),
+    ],
+)
+def test_a_link_of_ours_opens_in_the_language_in_use(address, target):
+    with speaking("zh"):
+        assert markdown([Paragraph((Span("there", "link", address),))]).strip() == f"[there]({target})"
