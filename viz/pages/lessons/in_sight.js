@@ -59,7 +59,7 @@ function clearRow(figure, main, below) {
   main.scrollTop += figure.getBoundingClientRect().bottom + back <= below ? -back : cut.bottom - above;
 }
 
-const FIRST_ANSWERS = 80; // pixels below a question's words: a row of answers, and that more follow
+const FIRST_ANSWERS = 96; // pixels below a question's words: a row of answers, and that more follow
 const REST = 40; // pixels of a question that are shown with the others: less is no row of answers
 
 // How much of the window's height the text covers: figures leave room for it. And what stays in sight while it scrolls.
