@@ -112,7 +112,7 @@ export function followScroll(scroll) {
   scroll.after(on);
   const mark = () => {
     const beyond = scroll.scrollLeft + scroll.clientWidth < scroll.scrollWidth - 2;
-    scroll.classList.toggle("goes_on", beyond);
+    scroll.toggleAttribute("data-goes-on", beyond);
     on.hidden = !beyond;
     on.style.top = `${scroll.offsetTop + Math.min(scroll.clientHeight, SEEN) / 2}px`;
   };
