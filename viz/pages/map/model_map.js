@@ -104,7 +104,8 @@ const NARROW = 860; // as in model_map.css: the panel lies over the map, as long
 /** @param {PlotRoot} root */
 function makeWay(root) {
   const mouse = matchMedia("(hover: hover)").matches && !root.pressed?.byFinger;
-  const over = root.clientWidth <= NARROW && mouse && !root.matches(":hover, :focus-within");
+  const isUsed = root.matches(":hover") || root.querySelector(":focus-visible"); // a click's focus keeps nothing
+  const over = root.clientWidth <= NARROW && mouse && !isUsed;
   if (over && root.about) root.show(null);
 }
 
