@@ -472,6 +472,7 @@ export default function ({ data: bytes, parentElement, setTriggerValue }) {
   const data = unpack(bytes);
   const root = parentElement.querySelector(".vitrine") ?? build(parentElement);
   const line = root.querySelector(".line");
+  const wasOne = root.classList.contains("one");
   Object.assign(root, { words: data.words, aside: data.aside, pagesAside: data.pages_aside });
   fold(root);
   root.choose = (/** @type {string} */ side, /** @type {number} */ position) => setTriggerValue("token", { side, position });
@@ -495,6 +496,7 @@ export default function ({ data: bytes, parentElement, setTriggerValue }) {
   showPin(root, data.pin, (name) => root.act(name));
   root.change = (/** @type {any} */ place) => setTriggerValue("change", place);
   showChanges(root.querySelector(".changes"), root.largest, data.pin, (place) => root.change(place), () => root.pinned.panel.hidePopover());
-  fitLine(root);
+  if (root.classList.contains("one") === wasOne) fitLine(root);
+  else placeHeader(root); // another model has one text, or two
   return ending(root);
 }
