@@ -126,7 +126,7 @@ def test_its_button_leads_on_by_whole_columns_and_covers_no_number(tree):
 LOOK = """(wanted) => {
   const frame = document.querySelector(".scroll");
   const whole = frame.scrollWidth <= frame.clientWidth;
-  return String([whole, frame.matches(".goes_on"), Boolean(frame.closest(".stacked"))]) === String(wanted);
+  return String([whole, frame.matches("[data-goes-on]"), Boolean(frame.closest(".stacked"))]) === String(wanted);
 }"""
 
 

@@ -46,7 +46,7 @@ def test_the_strip_says_what_the_first_click_trains_on_and_with_what(name, sente
 def test_going_on_takes_the_runs_settings_and_its_own_data_where_they_are_here():
     app = page(model="reverse", begin="on")
     assert app.segmented_control(key="training_data").value == "run"
-    assert "split as in its run: 1 %\N{NO-BREAK SPACE}for validation" in words(app)
+    assert "split as in its run: 1\N{NO-BREAK SPACE}%\N{NO-BREAK SPACE}for validation" in words(app)
     assert not app.warning
     given = begun(app, steps="1")
     settings, own = given.settings, given.start.training["settings"]

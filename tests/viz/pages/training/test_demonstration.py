@@ -36,6 +36,6 @@ def test_nothing_is_said_of_what_no_curve_has_yet(seen: float | None, begun: boo
 def test_the_newest_measurement_is_said_and_the_step_that_reached_the_goal() -> None:
     words = progress_words(demonstrated({10: 0.5, 20: 0.75}, 0.75))
     share = "of unseen words were written backwards without a mistake after step 20"
-    assert words == f"step 30 of 1,500 · 75.0 %\xa0{share}; the goal is 99 %"
+    assert words == f"step 30 of 1,500 · 75.0\xa0%\xa0{share}; the goal is 99\xa0%"
     reached = progress_words(demonstrated({10: 1.0, 20: 0.995}, 0.995))
-    assert reached.endswith(f"99.5 %\xa0{share}; the goal of 99 % was reached after step 10")
+    assert reached.endswith(f"99.5\xa0%\xa0{share}; the goal of 99\xa0% was reached after step 10")

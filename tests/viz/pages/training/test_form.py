@@ -22,7 +22,7 @@ WRONG = "ab,ba\nlonely\n,empty\n<b>x</b>,**y**\n"
 
 def test_the_demonstration_is_the_first_thing_and_runs_at_once():
     app = page()
-    assert "99 %" in app.markdown[0].value
+    assert "99\N{NO-BREAK SPACE}%" in app.markdown[0].value
     app = demonstrated()
     given = live(app)
     assert (given.snapshot.status, given.snapshot.step) == ("finished", 3)
