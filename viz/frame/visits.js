@@ -5,6 +5,8 @@ import { bus } from "../web/bus.js";
 /** @param {string} first */
 const named = (first) => new URL(location.href).searchParams.get("model") ?? first;
 
+const PATIENCE = 10_000; // milliseconds for which a model of another step of the history is awaited
+
 // On a phone the menu lies over the page that was chosen in it.
 function foldMenu() {
   if (!window.matchMedia("(max-width: 640px)").matches) return;
@@ -51,18 +53,22 @@ export default function ({ data: { model, first, language }, parentElement, setT
   const visits = (bus.visits ??= { model, address: location.href, push: stepsOfPages() });
   visits.show = (/** @type {string} */ name) => setTriggerValue("model", name);
   visits.first = first;
-  if (model !== visits.model && !visits.back) {
+  if (model !== visits.model && visits.asked === undefined) {
     const now = new URL(location.href); // Streamlit has put the model there, or will do so at once
     now.searchParams.set("model", model);
     history.replaceState(history.state, "", visits.address);
     visits.push(history.state, "", now);
   }
-  Object.assign(visits, { model, back: false });
+  visits.model = model;
+  if (model === visits.asked) visits.asked = undefined;
   if (!begins) return;
   window.addEventListener("popstate", () => {
-    if (named(visits.first) === visits.model) return;
-    visits.back = true;
-    visits.show(named(visits.first));
+    const wanted = named(visits.first);
+    if (wanted === (visits.asked ?? visits.model)) return; // Forward may come while Back is still on its way
+    visits.asked = wanted;
+    clearTimeout(visits.asking);
+    visits.asking = setTimeout(() => (visits.asked = undefined), PATIENCE);
+    visits.show(wanted);
   });
   setInterval(() => {
     if (named(visits.first) === visits.model) visits.address = location.href; // as it stands before another is chosen
